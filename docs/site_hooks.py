@@ -1,5 +1,4 @@
-"""What MkDocs needs to show pages that live beside the code they describe: those outside docs/ are
-given a place in the site."""
+"""MkDocs hooks that add pages which live next to the code to the site."""
 
 from __future__ import annotations
 
@@ -14,23 +13,19 @@ ROOT = Path(__file__).parents[1]
 OUTSIDE = (
     "hardware/*.md",
     "docker/README.md",
-    "src/dexengines/*/README.md",
+    "src/dexengines/**/README.md",
     "experiments/README.md",
     "experiments/*/README.md",
 )
-"""Pages outside docs/; they keep their path in the site, the folder src/dexstack left out."""
+"""Pages outside docs/. They keep their path in the site, without src/."""
 _LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
 
 
-def _uri(path: Path) -> str:
-    """Where a page of the repository is in the site."""
-    return path.as_posix().removeprefix("docs/").removeprefix("src/dexstack/")
-
-
 def _pages() -> dict[Path, str]:
-    inside = [path.relative_to(ROOT) for path in (ROOT / "docs").rglob("*.*")]
-    outside = [path.relative_to(ROOT) for pattern in OUTSIDE for path in ROOT.glob(pattern)]
-    return {path: _uri(path) for path in (*inside, *outside)}
+    """Return the path in the site of every page and picture by its path in the repository."""
+    outside = [path for pattern in OUTSIDE for path in ROOT.glob(pattern)]
+    paths = (path.relative_to(ROOT) for path in (*(ROOT / "docs").rglob("*.*"), *outside))
+    return {path: path.as_posix().removeprefix("docs/").removeprefix("src/") for path in paths}
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -42,10 +37,10 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Let links, which are right in the repository, be right in the site; what the site does not
-    have is named without a link.
+    """Turn links that are valid in the repository into links of the site.
 
-    A link to what the repository does not have stays as it is: the strict build refuses it.
+    A link to a file that the site lacks becomes plain text. A link to a missing file stays, so that the
+    strict build rejects it.
     """
     pages = _pages()
     here = next(path for path, uri in pages.items() if uri == page.file.src_uri)

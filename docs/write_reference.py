@@ -1,5 +1,4 @@
-"""Write docs/reference.md: commands, arguments, topics, services and parameters, from the code
-itself; needs rclpy."""
+"""Write docs/reference.md (commands, arguments, topics, services, parameters) from the code; needs rclpy."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ import math
 import pkgutil
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -20,8 +19,8 @@ from typing import Any, NamedTuple
 from dexstack.errors import ConfigError
 
 FILE = Path(__file__).with_name("reference.md")
-GROUPS = ("bench", "calibrate", "diagnose", "hand", "object")
-"""Commands that have subcommands, one module each."""
+_RUNTIME_TYPES = {"/tf": "TFMessage", "/tf_static": "TFMessage"}
+"""Topics whose message type the nodes import only where it is installed."""
 _CALLS = {
     "create_publisher": "writes",
     "newest": "reads",
@@ -30,51 +29,49 @@ _CALLS = {
 }
 
 
-def main() -> int:
-    """Write the file, or with ``--check`` only compare it.
+def main(argv: Sequence[str] | None = None, file: Path = FILE) -> int:
+    """Write the file, or compare it with ``--check``.
 
     Returns:
-        0 when the file is current (now), 1 when ``--check`` found that it is not, 2 when it cannot
-        be written.
+        0 if the file is current, 1 if ``--check`` found that it is not, 2 if it cannot be written.
     """
     parser = argparse.ArgumentParser(prog="python -m docs.write_reference", description=__doc__)
     parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit code 1 if the file is not what it would be"
+        "--check", action="store_true", help="write nothing; exit code 1 if the file is not current"
     )
-    check = parser.parse_args().check
+    check = parser.parse_args(argv).check
     try:
         text = reference()
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
-    current = FILE.is_file() and FILE.read_text() == text
-    if not check and not current:
-        FILE.write_text(text)
-    print(
-        f"{FILE} {'is current' if current else 'is not current: run `python -m docs.write_reference`' if check else 'was written'}"
-    )
-    return int(check and not current)
+    current = file.is_file() and file.read_text() == text
+    if check and not current:
+        print(f"{file} is not current: run `python -m docs.write_reference`")
+        return 1
+    if not current:
+        file.write_text(text)
+    print(f"{file} {'is current' if current else 'was written'}")
+    return 0
 
 
 def reference() -> str:
-    """The text of the file.
+    """Return the text of the file.
 
     Raises:
-        ConfigError: rclpy is not there, without which nodes cannot be imported.
+        ConfigError: If rclpy is missing, without which the nodes cannot be imported.
     """
     try:
         nodes = list(_nodes())
     except ImportError as error:
-        raise ConfigError(f"the nodes cannot be imported ({error}); install the extra 'ros'") from None
+        raise ConfigError(f"cannot import the nodes ({error}); install the extra 'ros'") from None
     parts = [
-        "# Reference\n\nWritten by `python -m docs.write_reference` from the code; a test says so when it is not current.",
+        "# Reference\n\nWritten by `python -m docs.write_reference` from the code.",
         _commands(),
         _arguments(),
-    ]
-    parts += [
         _topics(nodes),
         _services(nodes),
-        *(_parameters(node) for node in nodes),
+        *map(_parameters, nodes),
         *_tasks(),
         _supervisors(),
         _plants(),
@@ -82,28 +79,23 @@ def reference() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-# --- commands and arguments -----------------------------------------------------------------------------------------------------------
+# --- commands and arguments ------------------------------------------------------------------------
 
 
 def _commands() -> str:
-    from dexstack.cli.main import COMMANDS
+    from dexstack.cli.main import COMMANDS, build_parser
 
     rows = []
     for name, line in COMMANDS.items():
         rows.append((f"`dexstack {name}`", line))
-        if name in GROUPS:
-            rows += [(f"`dexstack {name} {sub}`", summary) for sub, summary in _subcommands(name)]
-    return "## Commands\n\nEach has `--help` and `--json FILE|-`.\n\n" + _table(
-        ("command", "what it does"), rows
-    )
+        inner = _subparsers(_subparsers(build_parser(name)).choices[name])
+        for choice in inner._choices_actions if inner else ():
+            rows.append((f"`dexstack {name} {choice.dest}`", choice.help or ""))
+    return "## Commands\n\nEach has `--help` and `--json FILE|-`.\n\n" + _table(("command", "purpose"), rows)
 
 
-def _subcommands(group: str) -> Iterable[tuple[str, str]]:
-    parser = argparse.ArgumentParser()
-    importlib.import_module(f"dexstack.cli.{group}").add_parser(parser.add_subparsers())
-    (outer,) = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
-    (inner,) = [a for a in outer.choices[group]._actions if isinstance(a, argparse._SubParsersAction)]
-    return [(choice.dest, choice.help or "") for choice in inner._choices_actions]
+def _subparsers(parser: argparse.ArgumentParser) -> Any:
+    return next((a for a in parser._actions if isinstance(a, argparse._SubParsersAction)), None)
 
 
 def _arguments() -> str:
@@ -118,21 +110,21 @@ def _arguments() -> str:
         values = ", ".join(argument.choices) or (
             f"{argument.lo:g} … {argument.hi:g}" if argument.lo is not None else ""
         )
-        if argument.name == "robot_state":  # the one that depends on what is installed
+        if argument.name == "robot_state":  # its default depends on what is installed
             defaults = dict.fromkeys(defaults, "yes with tf2_msgs")
         rows.append((f"`{argument.name}`", *defaults.values(), values, argument.doc))
     head = (
-        "## Arguments of a graph\n\n`dexstack up MODE --goal-yaw 45` and `ros2 launch dexstack MODE.launch.py goal_yaw:=45` take the same; "
-        "– has no effect in that mode.\n\n"
+        "## Arguments of a graph\n\nFor `dexstack up MODE --goal-yaw 45` and "
+        "`ros2 launch dexstack MODE.launch.py goal_yaw:=45` alike; – has no effect in that mode.\n\n"
     )
-    return head + _table(("argument", *MODES, "values", "what it is"), rows)
+    return head + _table(("argument", *MODES, "values", "meaning"), rows)
 
 
-# --- nodes ----------------------------------------------------------------------------------------------------------------------------
+# --- nodes -----------------------------------------------------------------------------------------
 
 
 class _Use(NamedTuple):
-    """What a node does with a topic or a service."""
+    """Use of a topic or service by a node."""
 
     how: str
     kind: str
@@ -149,8 +141,7 @@ class _Node(NamedTuple):
 
 
 def _nodes() -> Iterable[_Node]:
-    """Every node there is, in alphabetical order: the modules of :mod:`dexstack.nodes` that can be
-    run."""
+    """Yield every module of :mod:`dexstack.nodes` that can be run, in alphabetical order."""
     from dexstack import nodes
 
     modules = {
@@ -161,14 +152,8 @@ def _nodes() -> Iterable[_Node]:
         if not hasattr(module, "main"):
             continue
         (kind,) = (x for x in vars(module).values() if _is_node(x) and x.__module__ == module.__name__)
-        own = _uses(module, inspect.getsource(module))
-        yield _Node(
-            name,
-            inspect.getdoc(module) or "",
-            _blocks(module, kind),
-            kind.LIVE,
-            [*own, *_uses_of_helpers(module)],
-        )
+        uses = [use for source in (module, *_helpers(module)) for use in _uses(source)]
+        yield _Node(name, _summary(module), _blocks(module, kind), kind.LIVE, uses)
 
 
 def _is_node(thing: Any) -> bool:
@@ -178,8 +163,7 @@ def _is_node(thing: Any) -> bool:
 
 
 def _blocks(module: ModuleType, kind: type) -> list[type]:
-    """The parameter dataclasses that the node's constructor names, after those of every node that
-    knows the scene."""
+    """Return the parameter dataclasses that the node's constructor names, preceded by those of the scene."""
     from dexstack.graph.parameters import SceneParams
     from dexstack.nodes.scene import SceneNode
 
@@ -195,46 +179,25 @@ def _blocks(module: ModuleType, kind: type) -> list[type]:
     return scene
 
 
-def _uses_of_helpers(module: ModuleType) -> Iterable[_Use]:
-    """What classes open that a node's module imports from other modules of nodes, and that are no
-    nodes themselves."""
-    for helper in vars(module).values():
-        elsewhere = (
-            inspect.isclass(helper)
-            and helper.__module__.startswith("dexstack.nodes.")
-            and helper.__module__ != module.__name__
-        )
-        if elsewhere and not _is_node(helper):
-            yield from _uses(importlib.import_module(helper.__module__), inspect.getsource(helper))
+def _helpers(module: ModuleType) -> list[ModuleType]:
+    """Return the modules of imported helper classes, which may open topics for the node."""
+    classes = (x for x in vars(module).values() if inspect.isclass(x) and not _is_node(x))
+    names = {x.__module__ for x in classes if x.__module__.startswith("dexstack.nodes.")}
+    return [importlib.import_module(name) for name in sorted(names - {module.__name__})]
 
 
-def _uses(module: ModuleType, source: str) -> Iterable[_Use]:
-    """Publishers, subscriptions, services and clients that some source of a module creates under a
-    name it says."""
-    for call in ast.walk(ast.parse(source)):
-        if not (
-            isinstance(call, ast.Call)
-            and isinstance(call.func, ast.Attribute)
-            and call.func.attr in _CALLS
-            and len(call.args) >= 2
-        ):
+def _uses(module: ModuleType) -> Iterable[_Use]:
+    """Yield the publishers, subscriptions, services and clients with a literal or named topic."""
+    for call in ast.walk(ast.parse(inspect.getsource(module))):
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)) or len(call.args) < 2:
             continue
         kind, name, *rest = call.args
-        names = _names(module, name)
-        qos = (
-            rest[0].id
-            if rest and isinstance(rest[0], ast.Name) and call.func.attr in ("create_publisher", "newest")
-            else ""
+        topic = (
+            name.value if isinstance(name, ast.Constant) else getattr(module, getattr(name, "id", ""), None)
         )
-        for text in names:
-            yield _Use(_CALLS[call.func.attr], ast.unparse(kind), text, qos)
-
-
-def _names(module: ModuleType, node: ast.expr) -> list[str]:
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return [node.value]
-    value = getattr(module, node.id, None) if isinstance(node, ast.Name) else None
-    return [value] if isinstance(value, str) else []
+        if call.func.attr in _CALLS and isinstance(topic, str):
+            qos = rest[0].id if rest and isinstance(rest[0], ast.Name) else ""
+            yield _Use(_CALLS[call.func.attr], _RUNTIME_TYPES.get(topic, ast.unparse(kind)), topic, qos)
 
 
 def _topics(nodes: list[_Node]) -> str:
@@ -254,10 +217,11 @@ def _topics(nodes: list[_Node]) -> str:
         cells = [", ".join(sorted(topic[key])) for key in ("types", "qos", "writes", "reads")]
         rows.append((f"`{name}`", *cells))
     text = (
-        "## Topics\n\nNames without a leading slash are in the graph's namespace. Quality of service: *sensor* best effort, depth 1; "
-        "*servo* best effort, depth 4; *recent* best effort, depth 200; *state* reliable, depth 10; *command* reliable, depth 1; *latched* "
-        "reliable, transient local, depth 1, where readers hear publishers too that keep nothing, as `ros2 topic pub`; *reports* reliable, "
-        "depth 50. The recorder and the player take every topic there is.\n\n"
+        "## Topics\n\nNames without a leading slash are in the graph's namespace. Quality of "
+        "service: *sensor* best effort, depth 1; *servo* best effort, depth 4; *recent* best effort, "
+        "depth 200; *state* reliable, depth 10; *command* reliable, depth 1; *latched* reliable, "
+        "transient local, depth 1 (readers also accept volatile publishers such as `ros2 topic pub`); "
+        "*reports* reliable, depth 50. Recorder and player use all topics.\n\n"
     )
     return text + _table(("topic", "type", "quality", "written by", "read by"), rows)
 
@@ -268,21 +232,20 @@ def _services(nodes: list[_Node]) -> str:
         for use in node.uses:
             if use.how == "offers":
                 rows.append((f"`{use.name.replace('~', node.name)}`", use.kind, node.name))
-    text = "## Services\n\nBeside those of every ROS 2 lifecycle node (`ros2 lifecycle`, `ros2 param`).\n\n"
+    text = "## Services\n\nIn addition to those of every lifecycle node (`ros2 lifecycle`, `ros2 param`).\n\n"
     return text + _table(("service", "type", "offered by"), sorted(rows))
 
 
-_COLUMNS = ("parameter", "default", "range", "live", "what it is")
+_COLUMNS = ("parameter", "default", "range", "live", "meaning")
 
 
 def _parameters(node: _Node) -> str:
-    summary = node.doc.split("\n\n")[0].replace("\n", " ")
     rows = [row for block in node.blocks for row in _rows(block, node.live)]
-    return f"## Node `{node.name}`\n\n{summary}\n\n" + _table(_COLUMNS, rows)
+    return f"## Node `{node.name}`\n\n{node.doc}\n\n" + _table(_COLUMNS, rows)
 
 
 def _of(block: type, live: bool = False) -> str:
-    """The table of one block."""
+    """Return the table of one block."""
     rows = list(_rows(block, frozenset(f.name for f in dataclasses.fields(block)) if live else frozenset()))
     return _table(_COLUMNS, rows) if rows else "None."
 
@@ -291,43 +254,51 @@ def _tasks() -> Iterable[str]:
     from dexstack.tasks import TASKS, load_task
 
     yield (
-        "## Tasks\n\nFor `dexstack eval TASK`, `dexstack up MODE --task TASK` and `dexstack learn TASK`; a task of your own is the path of "
-        "its Python file. The parameters of the task belong to every node that knows the scene, the weights of its cost to the node `mpc`."
+        "## Tasks\n\nFor `dexstack eval TASK`, `dexstack up MODE --task TASK` and `dexstack learn "
+        "TASK`; TASK may be the path of a Python file. A task's parameters belong to every node that "
+        "knows the scene, its weights to the node `mpc`."
     )
     for name in TASKS:
         task = load_task(name)
         at_start = (
-            "its own goals" if task.opening_yaw is None else f"a turn by {math.degrees(task.opening_yaw):g}°"
+            "the task's goals"
+            if task.opening_yaw is None
+            else f"a turn by {math.degrees(task.opening_yaw):g}°"
         )
         about = (
-            f"{(inspect.getdoc(sys.modules[task.__module__]) or '').splitlines()[0]} `dexstack up` asks for {at_start}; "
-            f"the supervisor is `{task.supervisor}`; the robot is moved by the node `{task.servo_node}`."
+            f"{_summary(sys.modules[task.__module__])} `dexstack up` starts with {at_start}. "
+            f"Supervisor: `{task.supervisor}`; servo: node `{task.servo_node}`."
         )
         servo = (
             ""
             if task.servo_node == "hand"
-            else f"\n\nOf the node `{task.servo_node}`:\n\n{_of(task.servo_params())}"
+            else f"\n\nParameters of the node `{task.servo_node}`:\n\n{_of(task.servo_params())}"
         )
-        yield f"### {name}\n\n{about}\n\n{_of(task.Params)}\n\nWeights:\n\n{_of(task.Weights, live=True)}{servo}"
+        weights = _of(task.Weights, live=True)
+        yield f"### {name}\n\n{about}\n\n{_of(task.Params)}\n\nWeights:\n\n{weights}{servo}"
 
 
 def _supervisors() -> str:
     from dexstack.control.supervisors import SUPERVISORS
 
-    parts = ["## Parameters of the supervisors\n\nOf the node `mpc`, with `supervisor` of that name."]
+    parts = ["## Parameters of the supervisors\n\nThey belong to the node `mpc`."]
     for name in SUPERVISORS:
         kind, block = SUPERVISORS.load(name)
-        summary = (inspect.getdoc(kind) or "").split("\n\n")[0].replace("\n", " ")
-        parts.append(f"### {name}\n\n{summary}\n\n{_of(block, live=True)}")
+        parts.append(f"### {name}\n\n{_summary(kind)}\n\n{_of(block, live=True)}")
     return "\n\n".join(parts)
 
 
 def _plants() -> str:
     from dexstack.plants import PLANTS, plant_params
 
-    parts = ["## Parameters of the plants\n\nOf the node `simulator`, with `plant` of that name."]
+    parts = ["## Parameters of the plants\n\nThey belong to the node `simulator`."]
     parts += [f"### {plant}\n\n{_of(plant_params(plant))}" for plant in PLANTS]
     return "\n\n".join(parts)
+
+
+def _summary(thing: Any) -> str:
+    """Return the first paragraph of a docstring."""
+    return " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())
 
 
 def _rows(block: type, live: frozenset[str]) -> Iterable[tuple[str, ...]]:

@@ -1,5 +1,4 @@
-"""What a robot is: hand, camera and what makes sense of them, or their simulation. It stays up;
-``task.launch.py`` runs tasks on it."""
+"""Launch the robot: hand, camera and perception, or their simulation; ``task.launch.py`` runs tasks on it."""
 
 from dexstack.graph.launching import part_of_a_graph
 

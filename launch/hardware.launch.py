@@ -1,5 +1,4 @@
-"""The graph around the real hand, for ``ros2 launch``: everything comes from
-:mod:`dexstack.graph.modes`."""
+"""Launch the graph of the real hand (see :mod:`dexstack.graph.modes`)."""
 
 from dexstack.graph.launching import launch_description
 

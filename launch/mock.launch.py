@@ -1,5 +1,4 @@
-"""The graph around an emulated hand on a CAN bus, for ``ros2 launch``: everything comes from
-:mod:`dexstack.graph.modes`."""
+"""Launch the graph of an emulated hand on its bus (see :mod:`dexstack.graph.modes`)."""
 
 from dexstack.graph.launching import launch_description
 

@@ -1,5 +1,4 @@
-"""The simulated graph for ``ros2 launch``: arguments, nodes and all they need come from
-:mod:`dexstack.graph.modes`."""
+"""Launch the graph of the simulation (see :mod:`dexstack.graph.modes`)."""
 
 from dexstack.graph.launching import launch_description
 

@@ -1,5 +1,5 @@
-"""A task on the robot that ``bringup.launch.py`` keeps up: planner, contacts, goals and console. It
-ends with the task."""
+"""Launch a task on the robot of ``bringup.launch.py``: planner, contacts, goals and console; ends with
+the task."""
 
 from dexstack.graph.launching import part_of_a_graph
 

@@ -36,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     use_compilation_cache()
 
 
-REAL_TIME = ("tests/dexstack/nodes/", "tests/dexstack/hand/", "tests/dexstack/cli/test_bench_faults.py")
+REAL_TIME = ("tests/dexstack/nodes/", "tests/dexstack/hand/", "tests/acceptance/")
 """Where processes must keep up with a clock: one such test at a time."""
 
 

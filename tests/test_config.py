@@ -1,4 +1,4 @@
-"""Parameter files as ROS 2 reads them: wildcards and names, the more particular section wins."""
+"""ROS 2 parameter files: wildcards and names, the more specific section wins."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def write(path, **sections):
     return path
 
 
-def test_every_way_to_name_a_node_counts_and_the_most_particular_wins(tmp_path):
+def test_every_way_to_name_a_node_matches_and_the_most_specific_wins(tmp_path):
     file = write(
         tmp_path / "p.yaml",
         **{
@@ -28,10 +28,14 @@ def test_every_way_to_name_a_node_counts_and_the_most_particular_wins(tmp_path):
             "/**/mpc": {"b": 2, "c": 2},
             "/**": {"a": 1, "b": 1},
             "/**/hand": {"a": 9},
+            "/left/mpc": {"e": 5},
+            "left/**": {"a": 7},
         },
     )
     assert read_parameter_file(file, "mpc") == {"a": 1, "b": 2, "c": 3, "d": 4}
     assert read_parameter_file(file, "hand") == {"a": 9, "b": 1}
+    left = {"a": 7, "b": 2, "c": 3, "d": 4, "e": 5}
+    assert read_parameter_file(file, "mpc", "/left") == left
 
 
 def test_a_section_without_parameters_is_refused(tmp_path):

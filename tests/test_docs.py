@@ -1,9 +1,9 @@
-"""What the pages say can be done can be done: commands and flags exist, the tutorial's task is one,
-the site builds without a warning."""
+"""Commands and flags in the pages exist, command blocks run, and the site builds without a warning."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import os
 import re
@@ -20,41 +20,50 @@ from dexstack.control.base import PlannedState
 from dexstack.tasks import load_task
 
 ROOT = Path(__file__).parents[1]
+GUIDE = sorted(path for path in (ROOT / "docs").glob("*.md") if path.stem not in ("reference", "results"))
 PAGES = [
     ROOT / "README.md",
-    *(ROOT / "docs").glob("*.md"),
+    *GUIDE,
+    *(ROOT / "docs").glob("re*.md"),
     *ROOT.glob("hardware/*.md"),
     *ROOT.glob("docker/*.md"),
     *ROOT.glob("experiments/**/*.md"),
-    *ROOT.glob("src/dexstack/**/*.md"),
+    *ROOT.glob("src/**/README.md"),
 ]
-_STARTS = re.compile(r"^(?:\.venv/bin/)?(dexstack|python -m experiments\.)(?=\s|\w)")
-LONGEST_README = 500
+SHELLS = ("bash", "sh", "console")
+"""Languages of command blocks: run by the tests, run by the slow tests, not run."""
+LONGEST_GUIDE = 22000
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_FILE = re.compile(r"# ([\w/-]+\.(?:yaml|py))\b")
+_STARTS = re.compile(
+    r"^(?:\w+\$ +)?(?:\.venv/bin/)?((?:dexstack(?=\s|$)|python -m (?:experiments|tests)\.).*)"
+)
+
+
+def blocks(page: Path, *languages: str) -> list[tuple[str, str]]:
+    """Return language and text of the fenced blocks of some languages, in order."""
+    return [block for block in _BLOCK.findall(page.read_text()) if block[0] in languages]
 
 
 def commands(page: Path) -> list[str]:
-    """Every line of a block and every piece of inline code that calls dexstack or an experiment."""
+    """Return every command of dexstack, of an experiment or of an acceptance test that a page shows."""
     text = page.read_text()
-    fenced = [
-        line
-        for block in re.findall(r"^```bash\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-        for line in block.splitlines()
-    ]
-    lines = [
-        line.strip()
-        for line in (*re.findall(r"^    .*$", text, re.MULTILINE), *fenced, *re.findall(r"`([^`\n]+)`", text))
-    ]
-    return [line.split(" #")[0].split("   ")[0].strip() for line in lines if _STARTS.match(line)]
+    lines = [line for _, block in blocks(page, *SHELLS) for line in block.splitlines()]
+    lines += re.findall(r"^    .*$", text, re.MULTILINE) + re.findall(r"`([^`\n]+)`", text)
+    found = [match[1] for line in lines if (match := _STARTS.match(line.strip()))]
+    return [re.split(r" #|   | \|\| ", line)[0].strip() for line in found]
 
 
 def fault(command: str) -> str:
-    """What is wrong with a command; empty if nothing is. Words that stand for something (N, NAME,
-    TASK, …) may be anything."""
+    """Return what is wrong with a command, "" if nothing is.
+
+    Words in capitals stand for anything.
+    """
     words = [word for word in shlex.split(command.replace("…", " ")) if word]
     if words[0] != "dexstack":
         path = ROOT.joinpath(*words[2].split("."))
-        there = path.with_suffix(".py").is_file() or (path / "__main__.py").is_file()
-        return "" if there or not words[2].rpartition(".")[2].islower() else f"there is no {words[2]}"
+        exists = path.with_suffix(".py").is_file() or (path / "__main__.py").is_file()
+        return "" if exists or not words[2].rpartition(".")[2].islower() else f"there is no {words[2]}"
     if len(words) == 1 or not (words[1].islower() and words[1].isalpha()):
         return ""
     parser, rest = build_parser(words[1] if words[1] in COMMANDS else None), words[1:]
@@ -62,9 +71,6 @@ def fault(command: str) -> str:
         inner = next((a for a in parser._actions if isinstance(a, argparse._SubParsersAction)), None)
         if inner is None or not rest:
             break
-        if "|" in rest[0]:
-            unknown = [name for name in rest[0].split("|") if name not in inner.choices]
-            return f"there is no {', '.join(unknown)}" if unknown else ""
         if rest[0] not in inner.choices:
             return "" if rest[0].startswith("-") or not rest[0].islower() else f"there is no {rest[0]}"
         parser, rest = inner.choices[rest[0]], rest[1:]
@@ -73,35 +79,77 @@ def fault(command: str) -> str:
     return f"there is no {', '.join(unknown)}" if unknown else ""
 
 
+def run_blocks(page: Path, folder: Path, *languages: str) -> None:
+    """Run the command blocks of a page in a folder.
+
+    Blocks of other languages whose first line is a comment with a file name become that file.
+    """
+    shown = blocks(page, *languages)
+    if any("dexstack up" in text for _, text in shown) and importlib.util.find_spec("rclpy") is None:
+        pytest.skip("a graph needs rclpy")
+    programs = folder / "bin"
+    programs.mkdir()
+    for name, arguments in (("dexstack", "-m dexstack.cli.main "), ("python", "")):
+        (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable} {arguments}"$@"\n')
+        (programs / name).chmod(0o755)
+    paths = {"PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    for language, text in blocks(page, *languages, "yaml", "python"):
+        if language in languages:
+            done = subprocess.run(
+                ["bash", "-euc", text], cwd=folder, env=os.environ | paths, capture_output=True, text=True
+            )
+            assert done.returncode == 0, f"{page.name}:\n{text}\n{done.stdout}\n{done.stderr}"
+        elif match := _FILE.match(text):
+            path = folder / match[1]
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_command_and_flag_exists(page):
     faults = [f"{command}: {why}" for command in commands(page) if (why := fault(command))]
     assert not faults, "\n".join(faults)
 
 
-def test_what_does_not_exist_is_noticed():
-    assert (
-        fault("dexstack dance")
-        and fault("dexstack eval palm_turn --elegance 3")
-        and fault("python -m experiments.lcp.nothing")
+def test_unknown_commands_and_flags_are_noticed():
+    unknown = ("dexstack dance", "dexstack eval palm_turn --elegance 3", "python -m experiments.lcp.nothing")
+    assert all(fault(command) for command in unknown)
+    assert not fault("dexstack up sim --goal-yaw 45")
+    assert sum(len(commands(page)) for page in PAGES) > 100
+
+
+@pytest.mark.parametrize("page", [page for page in GUIDE if blocks(page, "bash")], ids=lambda page: page.stem)
+def test_quick_command_blocks_run(page, tmp_path):
+    run_blocks(page, tmp_path, "bash")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in GUIDE if blocks(page, "sh")], ids=lambda page: page.stem)
+def test_all_command_blocks_run(page, tmp_path):
+    run_blocks(page, tmp_path, "bash", "sh")
+
+
+def test_the_guide_is_short_and_has_no_expressions_in_comments():
+    written = [ROOT / "README.md", *GUIDE, *ROOT.glob("docker/*.md"), *ROOT.glob("experiments/**/*.md")]
+    texts = [
+        re.sub(r"^<!-- begin generated.*?^<!-- end generated -->", "", p.read_text(), flags=re.S | re.M)
+        for p in written
+    ]
+    assert sum(len(text.split()) for text in texts) < LONGEST_GUIDE
+    assert not [page for page, text in zip(written, texts, strict=True) if re.search(r"^<!--", text, re.M)]
+
+
+def test_every_name_of_the_python_page_exists():
+    entries = re.findall(
+        r"^::: (\S+)\n.*\n.*\n +members: \[(.*)\]", (ROOT / "docs" / "api.md").read_text(), re.M
     )
-    assert (
-        fault("dexstack bench mpc|dance")
-        and not fault("dexstack up sim --goal-yaw 45")
-        and not fault("dexstack bench mpc|hand")
-    )
-    found = sum(len(commands(page)) for page in PAGES)
-    assert found > 100
+    names = [(module, name) for module, members in entries for name in members.split(", ")]
+    assert len(names) > 30
+    assert not [name for name in names if not hasattr(importlib.import_module(name[0]), name[1])]
 
 
-def test_readme_is_short():
-    prose = re.sub(r"<!--.*?-->", "", (ROOT / "README.md").read_text())
-    assert len(prose.split()) <= LONGEST_README
-
-
-def test_the_task_of_first_steps_is_one(tmp_path):
-    text = (ROOT / "docs" / "first-steps.md").read_text()
-    (code,) = (block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "TASK =" in block)
+def test_the_task_of_first_steps_is_valid(tmp_path):
+    (code,) = (text for _, text in blocks(ROOT / "docs" / "first-steps.md", "python") if "TASK =" in text)
     path = tmp_path / "there_and_back.py"
     path.write_text(code)
     assert load_task(str(path)) is load_task(str(path)), "parameters are found by their class"
@@ -120,23 +168,16 @@ def test_the_task_of_first_steps_is_one(tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(
     not (importlib.util.find_spec("mkdocs") and importlib.util.find_spec("mkdocstrings")),
-    reason="the site needs the extra 'docs'",
+    reason="the site needs the extra 'dev'",
 )
 def test_the_site_builds_without_a_warning(tmp_path):
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
     # not --quiet, which hides warnings from --strict too
     built = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
+        command, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True
     )
     assert built.returncode == 0, built.stdout + built.stderr
     api = (tmp_path / "site" / "api" / "index.html").read_text()
-    assert all(
-        f'id="dexstack.{name}"' in api
-        for name in ("api.Planner.plan_batch", "tasks.base.Task.stage", "engines.base.Plant.step")
-    )
+    names = ("dexstack.api.Planner.plan_batch", "dexstack.tasks.base.Task.stage", "dexengines.load")
+    assert all(f'id="{name}"' in api for name in names)
     assert (tmp_path / "site" / "hardware" / "safety" / "index.html").is_file()

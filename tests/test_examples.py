@@ -16,6 +16,7 @@ PROMISES = {
     "closed_loop": (["{tmp}"], "film: "),
     "own_cost": ([], "goals reached, at "),
     "any_scene": (["{tmp}"], "hydroelastic: the box slid 12."),
+    "engines_alone": ([], "lcp: rolls at 0.71 m/s; the floor carries 4.9"),
     "own_object": (["{tmp}"], "in the hand"),
     "learn_theta": (["100"], "with the learned θ: "),
 }

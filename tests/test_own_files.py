@@ -1,12 +1,14 @@
-"""A planner, a supervisor and a plant of the user's own, each one file: found, parametrised, and
-run like those of dexstack."""
+"""A user's planner, model, supervisor and plant, one file each: found, parametrised and run like those of
+dexstack."""
+
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dexstack.control.base import Problem
-from dexstack.control.factory import make_planner
-from dexstack.control.params import PlannerParams, own_blocks
+from dexstack.control.base import SolveStatus
+from dexstack.control.params import MpcParams, PlannerParams, own_blocks
 from dexstack.errors import ConfigError
 from dexstack.graph.settings import Spec, make_task, read_settings
 from dexstack.model.hand import load_hand
@@ -14,6 +16,7 @@ from dexstack.model.objects import load_object
 from dexstack.plants import make_plant
 from dexstack.sim.loop import Loop
 
+MODELS = sorted((Path(__file__).parents[1] / "examples" / "models").glob("*.py"))
 HEAD = """
 from dataclasses import dataclass
 import numpy as np
@@ -22,27 +25,27 @@ from dexstack.config import param
 PLANNER = (
     HEAD
     + """
-from dexstack.control.base import Plan, SolveStatus
+from dexstack.control.base import LocalPlanner, Plan, SolveStatus
 
 @dataclass(frozen=True)
 class Params:
-    curl: float = param(0.0, "how far every joint bends from the robot's rest [rad]", -1.0, 1.0)
+    curl: float = param(0.0, "bend of every joint from the robot's rest [rad]", -1.0, 1.0)
 
-class Curl:
-    Params, u_max = Params, 0.2
+class Curl(LocalPlanner):
+    Params = Params
 
     def __init__(self, problem, params):
-        self.robot, _, _, self.weights, self.theta = problem
-        self.target = self.robot.home + params[Params].curl
+        super().__init__(problem, params)
+        self.curl = params[Params].curl
 
-    def warm_up(self): return 0.0
     def reset(self): pass
     def fork(self): return self
     def goal_cost(self, pose_WO, q, goal_WO): return 0.0
 
     def plan(self, observation, goal_WO, pull=None):
-        n = len(self.target)
-        return Plan(SolveStatus.OK, self.target, np.zeros((1, n)), np.zeros((2, 7 + n)), 0.0, 0.0, 0.0)
+        target = self.robot.home + np.clip(self.curl, -self.u_max, self.u_max)
+        n = len(target)
+        return Plan(SolveStatus.OK, target, np.zeros((1, n)), np.zeros((2, 7 + n)), 0.0, 0.0, 0.0)
 
 PLANNER = Curl
 """
@@ -54,14 +57,14 @@ from dexstack.control.supervisors.base import Supervisor
 
 @dataclass(frozen=True)
 class Params:
-    every: int = param(2, "a plan in so many counts as a stall", 1, 100)
+    every: int = param(2, "every n-th plan counts as a stall", 1, 100)
 
 class Counter(Supervisor):
     Params = Params
 
-    def __init__(self, guarded, params):
-        super().__init__(guarded.planner)
-        self.params, self.plans = params, 0
+    def __init__(self, context, params):
+        super().__init__(context, params)
+        self.plans = 0
 
     def plan(self, observation, goal_WO):
         self.plans += 1
@@ -136,6 +139,29 @@ def test_what_is_no_plant_is_refused_in_one_sentence(file, text, complaint):
         make_plant(file(text), load_hand(), load_object("cube"))
 
 
+def test_an_own_planner_gets_every_live_parameter(file):
+    spec = Spec(overrides=(("planner", file(PLANNER)), ("supervisor", "none"), ("curl", 0.1)))
+    settings = read_settings(spec)
+    loop = Loop(make_task(spec, settings), settings)
+    assert loop.planner.params == settings[MpcParams] and loop.planner.u_max == settings[MpcParams].u_max
+    loop.planner.params = replace(loop.planner.params, u_max=0.02)
+    weights = loop.planner.weights = replace(loop.planner.weights, contact_weight=0.0)
+    trial = loop.run(0, 0, 0.05)
+    np.testing.assert_allclose(trial.recording["q_command"][-1], loop.scene.robot.home + 0.02)
+    assert loop.supervisor.planner.weights is weights
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+def test_an_own_model_closes_the_loop(path):
+    short = ("horizon", 2), ("iterations", 1), ("contact_set", "propagated")
+    spec = Spec(overrides=(("model", str(path)), *short))
+    settings = read_settings(spec)
+    trial = Loop(make_task(spec, settings), settings).run(0, 0, 0.3)
+    status = trial.recording["status"]
+    assert not np.isin(status, (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED)).any() and not trial.dropped
+    assert np.abs(np.diff(trial.recording["q_command"], axis=0)).max() > 1e-3
+
+
 def test_what_is_no_supervisor_or_planner_is_refused_before_anything_starts(file, resting):
     with pytest.raises(
         ConfigError,
@@ -154,10 +180,13 @@ def test_what_is_no_supervisor_or_planner_is_refused_before_anything_starts(file
         read_settings(Spec(overrides=(("every", 3),)))
 
 
-def test_what_does_not_plan_is_no_planner(file, resting):
-    params = PlannerParams(planner=file(PLANNER.replace("def fork", "def spoon")))
-    problem = Problem(resting.hand, resting.obj, None, None, None)
-    with pytest.raises(ConfigError, match=r"lacks what dexstack\.control\.base\.LocalPlanner asks for"):
-        make_planner(
-            problem, {PlannerParams: params, **{block: block() for block in own_blocks(params, "none")}}
-        )
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (PLANNER.replace("def fork", "def spoon"), r"the planner of .* lacks fork$"),
+        (PLANNER.replace("(LocalPlanner)", ""), r"derived from dexstack\.control\.base\.LocalPlanner"),
+    ],
+)
+def test_an_incomplete_planner_is_rejected(file, text, complaint):
+    with pytest.raises(ConfigError, match=complaint):
+        own_blocks(PlannerParams(planner=file(text)), "none")

@@ -1,6 +1,7 @@
-"""What the README and the parameter file say is what the code does."""
+"""README and parameter files agree with the code."""
 
 import dataclasses
+import subprocess
 from pathlib import Path
 
 from dexstack.config import read_parameter_file, share_dir
@@ -11,16 +12,14 @@ from dexstack.tasks.palm_turn import PalmWeights
 ROOT = Path(__file__).parents[1]
 
 
-def test_ci_runs_the_readmes_test_command():
-    command = next(
-        line for line in (ROOT / "README.md").read_text().splitlines() if line.endswith("-m pytest")
-    )
-    assert command in (ROOT / ".ci" / "run").read_text().splitlines()
+def test_ci_extracts_the_readmes_two_commands():
+    commands = subprocess.run([ROOT / ".ci" / "readme-commands"], capture_output=True, text=True, check=True)
+    run, test = commands.stdout.splitlines()
+    assert run.endswith(".venv/bin/dexstack up sim") and test.endswith(".venv/bin/python -m pytest")
 
 
 def test_the_parameter_file_repeats_the_defaults_it_shows():
-    """A number stands in the file so that users find it, and in the code so that it has a meaning
-    without the file."""
+    """Files show defaults to users; the code must have the same values without a file."""
     shown = read_parameter_file(share_dir() / "config" / "palm_turn.yaml", "mpc")
     defaults = {
         f.name: f.default

@@ -1,12 +1,12 @@
-"""The MPC beside the paper's solver, IPOPT, on the same problems: processor time, and what the
-plans cost under one and the same function.
+"""Compare the MPC with the paper's solver, IPOPT, on the same problems: processor time and cost of
+the plans.
 
-States of the closed loop in their order, once with the goal that was planned for, once with a goal
-30 mm and 40° away. Every plan, whoever found it, is judged by
-:class:`~experiments.contactsdf.plan_cost.PlanCost` under D-SDF and under the exact step problem;
-IPOPT's objective is made of the same residuals of the task. Every solver starts from its own last
-plan. Asked for: IPOPT's median time at least ``--ratio`` times ours, and with the same model,
-D-SDF, a median cost of at most :data:`COST` times that of IPOPT's plans.
+The problems are states of the closed loop in their order, once with the goal of the trial and once
+with a goal 30 mm and 40° away. :class:`~experiments.contactsdf.plan_cost.PlanCost` evaluates every plan
+under D-SDF and under the exact step problem; IPOPT's objective consists of the same residuals of the
+task. Every solver is warm-started by its own last plan. Required: IPOPT's median time at least
+``--ratio`` times ours and, with the same model, D-SDF, a median cost of at most :data:`COST` times that
+of IPOPT's plans.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,21 +39,22 @@ from experiments.contactsdf.nlp import NlpBaseline
 from experiments.contactsdf.plan_cost import PlanCost, Planning
 from experiments.harness import Outcome, run
 
+EXACT = str(Path(__file__).parents[2] / "examples" / "models" / "qp.py")
+"""The model of the exact step problem."""
 COST = 1.1
 """Largest median cost of ours over IPOPT's, both with D-SDF."""
 AWAY = 0.03, math.radians(40.0)
-"""Of the goals that are not the closed loop's own, from where the object is [m, rad]."""
+"""Distance of the additional goals from the object [m, rad]."""
 EVERY = 5
-"""Of the states of the closed loop, one in so many becomes a problem: one model step lies between
-two."""
+"""Every n-th state of the closed loop becomes a problem, one model step after the last."""
 SAMPLES, SCALES, BETTER = 256, (0.3, 0.1, 0.03, 0.01), 0.01
-"""A plan that ended without descent is called stuck if one of so many random changes, of so many
-shares of u_max, costs this share less."""
+"""A plan that ended without descent counts as stuck if any of SAMPLES random changes, of SCALES times
+u_max, costs less by the share BETTER."""
 
 
 @dataclass(frozen=True)
 class Solves:
-    """Of one solver, on all problems."""
+    """Results of one solver on all problems."""
 
     name: str
     cpu_s: list[float]
@@ -62,7 +64,7 @@ class Solves:
 
 
 def problems(loop: Loop, count: int, seed: int, least: int) -> list[Planning]:
-    """``count`` states with at least ``least`` active contacts, then the same with goals that are
+    """Return ``count`` states with at least ``least`` active contacts, then the same with goals
     :data:`AWAY` from the object."""
     near: list[Planning] = []
     for pose, q, goal in itertools.islice(visited(loop, seed), 0, None, EVERY):
@@ -79,7 +81,7 @@ def problems(loop: Loop, count: int, seed: int, least: int) -> list[Planning]:
 
 
 def by_mpc(name: str, planner: LocalPlanner, of: list[Planning]) -> Solves:
-    """All problems by an MPC."""
+    """Solve all problems by an MPC."""
     planner.reset()
     plans = [planner.plan(Observation(0.0, p.pose_WO, p.q, p.contacts), p.goal_WO) for p in of]
     return Solves(
@@ -91,7 +93,7 @@ def by_mpc(name: str, planner: LocalPlanner, of: list[Planning]) -> Solves:
 
 
 def by_ipopt(name: str, solver: NlpBaseline, of: list[Planning]) -> Solves:
-    """All problems by IPOPT."""
+    """Solve all problems by IPOPT."""
     solutions = [solver.solve(p) for p in of]
     return Solves(
         name,
@@ -102,8 +104,8 @@ def by_ipopt(name: str, solver: NlpBaseline, of: list[Planning]) -> Solves:
 
 
 def stuck(cost: PlanCost, solves: Solves, of: list[Planning], u_max: float, seed: int) -> dict[str, int]:
-    """Of the solves that ended without descent: how many are surrounded by worse plans only, and
-    how many are not."""
+    """Count, of the solves that ended without descent, those surrounded only by worse plans and the
+    others."""
     rng = np.random.default_rng(seed)
     count = {"converged": 0, "stuck": 0}
     for problem, plan, status in zip(of, solves.plans, solves.statuses, strict=True):
@@ -116,8 +118,8 @@ def stuck(cost: PlanCost, solves: Solves, of: list[Planning], u_max: float, seed
 
 
 def solvers(loop: Loop) -> dict[str, Callable[[list[Planning]], Solves]]:
-    """Ours with its own model and with D-SDF, and IPOPT; all of the loop's task, robot, weights and
-    limits."""
+    """Return our planner with its own model and with D-SDF, and IPOPT, all with the task, robot, weights
+    and limits of the loop."""
     robot, obj, _ = loop.scene
     params, weights, theta = loop.params[MpcParams], loop.planner.weights, loop.planner.theta
     paper = make_planner(
@@ -136,7 +138,7 @@ def solvers(loop: Loop) -> dict[str, Callable[[list[Planning]], Solves]]:
 
 
 def ipopt(args: argparse.Namespace) -> Outcome:
-    """Solve, then judge."""
+    """Solve all problems and evaluate the plans."""
     note(f"core {args.core}: compiling the controllers")
     loop = loop_of(Spec(object=args.object))
     robot, params = loop.scene.robot, loop.params[MpcParams]
@@ -145,10 +147,12 @@ def ipopt(args: argparse.Namespace) -> Outcome:
         solve(of[:1])  # compiles
         note(name)
         found.append(solve(of))
-    judge = lambda planner: PlanCost(  # noqa: E731
-        robot, loop.task, loop.planner.weights, params, make_model(planner, robot.chains), loop.planner.theta
-    )
-    judges = {name: judge(PlannerParams(model=name)) for name in ("dsdf", "qp")}
+
+    def judge(planner: PlannerParams) -> PlanCost:
+        model = make_model(planner, robot.chains)
+        return PlanCost(robot, loop.task, loop.planner.weights, params, model, loop.planner.theta)
+
+    judges = {"dsdf": judge(PlannerParams(model="dsdf")), "qp": judge(PlannerParams(model=EXACT))}
     own = {"ours, D-SDF": judges["dsdf"], found[0].name: judge(loop.params[PlannerParams])}
     away = np.arange(len(of)) >= args.solves
     entries = []
@@ -171,9 +175,15 @@ def ipopt(args: argparse.Namespace) -> Outcome:
         entries.append(entry)
     dearer = entries[1]["cost"]["dsdf"]["all"]["median"] / entries[2]["cost"]["dsdf"]["all"]["median"]
     results = {
-        "core": args.core, "object": args.object, "problems": len(of), "horizon": params.horizon, "solvers": entries,
-        "peer": f"casadi {version('casadi')}", "cost_over_ipopt": dearer, "limits": {"ratio": args.ratio, "cost": COST},
-    }  # fmt: skip
+        "core": args.core,
+        "object": args.object,
+        "problems": len(of),
+        "horizon": params.horizon,
+        "solvers": entries,
+        "peer": f"casadi {version('casadi')}",
+        "cost_over_ipopt": dearer,
+        "limits": {"ratio": args.ratio, "cost": COST},
+    }
     results["passed"] = bool(
         dearer <= COST and min(e["ratio"] for e in entries if "ratio" in e) >= args.ratio
     )
@@ -208,7 +218,7 @@ def _shown(entries: list[dict[str, Any]], dearer: float) -> list[Any]:
         table(
             "The same problems: processor time, and median cost of the plans under two models", columns, rows
         ),
-        f"with D-SDF, ours costs {dearer:.3f} times what IPOPT's does (median; at most {COST:g} asked for)",
+        f"with D-SDF, our plans cost {dearer:.3f} times IPOPT's (median; at most {COST:g} required)",
     ]
 
 
@@ -226,14 +236,14 @@ def _arguments(p: argparse.ArgumentParser) -> None:
         type=arguments.natural,
         default=8,
         metavar="N",
-        help="active contacts that a state must have",
+        help="smallest number of active contacts of a state",
     )
     p.add_argument(
         "--ratio",
         type=arguments.positive,
         default=40.0,
         metavar="R",
-        help="least ratio of IPOPT's median time to ours",
+        help="smallest ratio of IPOPT's median time to ours",
     )
     p.add_argument(
         "--seed",

@@ -1,12 +1,12 @@
-"""The planner's problem as the paper solves it: multiple shooting in CasADi with IPOPT, on the
-contact sets that the MPC plans with.
+"""The planner's problem as the paper solves it: multiple shooting in CasADi with IPOPT, on the contact
+sets of the MPC.
 
-    min_{u, x} Σ_t c(x_t) + c_T(x_T) + ω_u Σ_t ‖u_t‖²     s.t.  x_{t+1} = f(x_t, u_t),  |u_t| ≤
-    u_max,  joint limits                    [22]
+    min_{u, x}   Σ_t c(x_t) + c_T(x_T) + ω_u Σ_t ‖u_t‖²                             [22]
+    s.t.         x_{t+1} = f(x_t, u_t),  |u_t| ≤ u_max,  joint limits
 
-x_t is the displacement since the current state and the object's quaternion. c and c_T are the
-task's own residuals, traced from JAX. f is either the closed form of D-SDF, or the step problem
-itself by its KKT conditions with relaxed complementarity (the paper's QP-model MPC):
+x_t consists of the displacement from the current state and the object's quaternion. c and c_T are the
+residuals of the task, traced from JAX. f is either the closed form of D-SDF or the step problem by its
+KKT conditions with relaxed complementarity (the paper's QP-model MPC):
 
     Q dq = b(u) + Jᵀ λ,     J dq + φ ≥ 0,     λ ≥ 0,     λ_i (J dq + φ)_i ≤ ε
 """
@@ -35,9 +35,9 @@ from experiments.contactsdf.symbolic import symbolic
 
 GRAVITY = 9.81
 RELAXATION = 1e-4
-"""ε of the complementarity conditions, the paper's [N m]."""
+"""ε of the complementarity conditions, as in the paper [N m]."""
 FAR = -1e3
-"""Offset of the plane of a contact that is not there [√J]."""
+"""Offset of the plane of an inactive contact [√J]."""
 IPOPT = {"print_level": 0, "sb": "yes", "max_iter": 200, "tol": 1e-6}
 
 
@@ -51,11 +51,11 @@ class NlpSolution:
     """IPOPT's objective."""
     cpu_s: float
     solved: bool
-    """IPOPT met its tolerance."""
+    """True if IPOPT met its tolerance."""
 
 
 class _Unknowns:
-    """Variables with their bounds, constraints with theirs."""
+    """Variables and constraints with their bounds."""
 
     def __init__(self, casadi: Any) -> None:
         self._ca = casadi
@@ -64,22 +64,21 @@ class _Unknowns:
         self.bounds: dict[str, list[np.ndarray]] = {"lbx": [], "ubx": [], "lbg": [], "ubg": []}
 
     def variable(self, name: str, size: int, low: float, high: float) -> Any:
-        """A vector of unknowns."""
+        """Add and return a vector of unknowns."""
         self.x.append(self._ca.SX.sym(name, size))
         self.bounds["lbx"].append(np.full(size, low))
         self.bounds["ubx"].append(np.full(size, high))
         return self.x[-1]
 
     def bound(self, expression: Any, low: Any, high: Any) -> None:
-        """Keep an expression between two bounds."""
+        """Constrain an expression to two bounds."""
         self.g.append(expression)
         self.bounds["lbg"].append(np.broadcast_to(np.asarray(low, float), (expression.numel(),)))
         self.bounds["ubg"].append(np.broadcast_to(np.asarray(high, float), (expression.numel(),)))
 
 
 class NlpBaseline:
-    """Solves what an MPC of one robot, task and θ solves; every solve starts from the solution of
-    the last."""
+    """Solves the problem of an MPC of one robot, task and θ, warm-started by the last solution."""
 
     def __init__(
         self,
@@ -95,21 +94,17 @@ class NlpBaseline:
         """Build and expand the problem for ``capacity`` contacts.
 
         Args:
-            kkt: the step problem by its relaxed KKT conditions; otherwise D-SDF.
+            kkt: use the step problem by its relaxed KKT conditions instead of D-SDF.
 
         Raises:
-            ConfigError: CasADi is not installed, or the task's cost cannot be written for it.
+            ConfigError: CasADi is not installed, or the task's cost cannot be translated for it.
         """
         try:
             import casadi
         except ModuleNotFoundError:
             raise ConfigError("the comparison needs casadi: pip install 'dexstack[baseline]'") from None
-        self._ca, self._tree, self._cost, self._weights = (
-            casadi,
-            robot.kinematics(),
-            cost,
-            SimpleNamespace(**numbers(weights)),
-        )
+        self._ca, self._tree, self._cost = casadi, robot.kinematics(), cost
+        self._weights = SimpleNamespace(**numbers(weights))
         self._params, self._theta, self._kkt = params, theta, kkt
         self._n, self._T = len(robot.joint_names), params.horizon
         self._limits = robot.lower + params.limit_margin, robot.upper - params.limit_margin
@@ -125,8 +120,7 @@ class NlpBaseline:
             "g": casadi.vertcat(*unknowns.g),
             "p": parameters,
         }
-        # the longest horizon's Hessian has a few thousand entries: exact derivatives, as CasADi
-        # gives them by default
+        # exact derivatives, CasADi's default: the longest horizon's Hessian has a few thousand entries
         self._solver = casadi.nlpsol("planner", "ipopt", problem, {"ipopt": IPOPT, "print_time": False})
         self._bounds = {name: np.concatenate(parts) for name, parts in unknowns.bounds.items()}
         self._sizes, self._per_step = [v.numel() for v in unknowns.x], len(unknowns.x) // self._T
@@ -153,7 +147,7 @@ class NlpBaseline:
         return {name: self._ca.SX.sym(name, *shape) for name, shape in shapes.items()}
 
     def _horizon(self, unknowns: _Unknowns) -> Any:
-        """All steps; the objective."""
+        """Add all steps; return the objective."""
         ca, P, V, u_max = self._ca, self._P, OBJECT_DOF + self._n, self._params.u_max
         d, quat, objective = ca.SX.zeros(V), P["quat"], 0
         for t in range(self._T):
@@ -169,7 +163,7 @@ class NlpBaseline:
         return objective + self._charged(self._cost.terminal, d, quat)
 
     def _step(self, unknowns: _Unknowns, t: int, u: Any, d: Any, following: Any) -> None:
-        """One step of the model as constraints."""
+        """Add one step of the model as constraints."""
         ca, P, Q = self._ca, self._P, self._Q
         b = ca.vertcat(
             0, 0, -GRAVITY * float(self._theta.mass), 0, 0, 0, np.asarray(self._theta.stiffness, float) * u
@@ -192,7 +186,7 @@ class NlpBaseline:
         unknowns.bound(dq - moved / np.sqrt(Q), 0.0, 0.0)
 
     def _turned(self, quat: Any, r: Any) -> Any:
-        """``quat`` turned by the rotation vector r in body axes."""
+        """Return ``quat`` rotated by the rotation vector r in body axes."""
         ca = self._ca
         half = ca.sqrt(ca.sumsqr(r) / 4 + 1e-16)
         v = ca.sin(half) / half / 2 * r
@@ -200,7 +194,7 @@ class NlpBaseline:
         return ca.vertcat(quat[0] * c0 - ca.dot(c, v), quat[0] * v + c0 * c + ca.cross(c, v))
 
     def _charged(self, residual: Any, d: Any, quat: Any) -> Any:
-        """‖residual‖² of the task at a predicted state."""
+        """Return ‖residual‖² of the task at a predicted state."""
         ca, P = self._ca, self._P
         p, q, turn = P["p"] + d[:3], P["q"] + d[OBJECT_DOF:], P["J_tip"] @ d[OBJECT_DOF:]
         tips = P["tips"] + ca.reshape(turn, 3, P["tips"].shape[1])
@@ -208,7 +202,9 @@ class NlpBaseline:
         def of(p_WO: Any, quat_WO: Any, joints: Any, p_WTip: Any, goal_WO: Any) -> Any:
             return residual(PlannedState(p_WO, quat_WO, joints, p_WTip), goal_WO, self._weights)
 
-        vector = lambda x: np.array(ca.vertsplit(x), object)  # noqa: E731
+        def vector(x: Any) -> np.ndarray:
+            return np.array(ca.vertsplit(x), object)
+
         by_tip = np.array([ca.vertsplit(tip) for tip in ca.horzsplit(tips)], object)
         found = symbolic(of, vector(p), vector(quat), vector(q), by_tip, vector(P["goal"]))
         return ca.sumsqr(ca.vertcat(*found.ravel()))
@@ -220,7 +216,7 @@ class NlpBaseline:
         return step_problem(self._tree, poses, pose_WO, contacts, self._theta, self._params.step), tips, J_tip
 
     def solve(self, problem: Planning) -> NlpSolution:
-        """Solve one problem; only IPOPT's own time counts, not the contact rows'."""
+        """Solve one problem; the time is IPOPT's alone, without that of the contact rows."""
         pose, q = np.asarray(problem.pose_WO, np.float32), np.asarray(problem.q, np.float32)
         step, tips, J_tip = jax.tree.map(
             lambda a: np.asarray(a, float), self._freeze(pose, q, problem.contacts)
@@ -230,10 +226,19 @@ class NlpBaseline:
         there = length > 1e-6
         inv_length = np.where(there, 1 / np.where(there, length, 1.0), 0.0)
         values = {
-            "p": pose[:3], "quat": pose[3:] / np.linalg.norm(pose[3:]), "q": q, "goal": problem.goal_WO, "tips": tips.T,
-            "J_tip": J_tip.reshape(-1, self._n), "Jn": step.Jn, "J": step.J, "phi": step.phi, "normals": -rows * inv_length[:, None],
-            "offsets": np.where(there, 0.0, FAR), "inv_length": inv_length,
-        }  # fmt: skip
+            "p": pose[:3],
+            "quat": pose[3:] / np.linalg.norm(pose[3:]),
+            "q": q,
+            "goal": problem.goal_WO,
+            "tips": tips.T,
+            "J_tip": J_tip.reshape(-1, self._n),
+            "Jn": step.Jn,
+            "J": step.J,
+            "phi": step.phi,
+            "normals": -rows * inv_length[:, None],
+            "offsets": np.where(there, 0.0, FAR),
+            "inv_length": inv_length,
+        }
         p = np.concatenate([np.asarray(values[name], float).ravel(order="F") for name in self._P])
         if self._start is None:
             self._start = self._at_rest(values["quat"])
@@ -248,13 +253,13 @@ class NlpBaseline:
         return NlpSolution(np.stack(parts[:: self._per_step]), float(out["f"]), cpu, solved)
 
     def predicted(self) -> np.ndarray:
-        """(T, 6 + N) displacements since the present that the last solution predicts, linear in
-        world, turn in body axes, joints."""
+        """Return the displacements (T, 6 + N) of the last solution from the present state: linear in world,
+        rotation in body axes, joints."""
         parts = np.split(self._start, np.cumsum(self._sizes)[:-1])
         return np.stack(parts[1 :: self._per_step])
 
     def _at_rest(self, quat: np.ndarray) -> np.ndarray:
-        """The variables where nothing moves."""
+        """Return the variables of a state at rest."""
         parts = [np.zeros(size) for size in self._sizes]
         for t in range(self._T):
             parts[t * self._per_step + 2] = quat

@@ -1,5 +1,5 @@
-"""Contacts between any two bodies of the scene, fingers among themselves included, by MuJoCo's
-collision of their solid shapes."""
+"""Contacts between any two bodies of the setup, including two fingers, by MuJoCo's collision of solid
+shapes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PairContacts(NamedTuple):
 
 
 def empty_pairs(capacity: int) -> PairContacts:
-    """A set with no contact: both links are the ground, which nothing moves."""
+    """Return a set without contacts: both links are the ground, which does not move."""
     ground = np.full(capacity, GROUND, np.int32)
     nhat = np.tile(np.array([0.0, 0.0, 1.0], np.float32), (capacity, 1))
     return PairContacts(
@@ -43,7 +43,7 @@ def empty_pairs(capacity: int) -> PairContacts:
 
 
 def object_pairs(contacts: Contacts, pairs: PairContacts) -> PairContacts:
-    """The pairs without the object's own, and in their place the contacts of a
+    """Return the pairs with those of the object replaced by the contacts of a
     :class:`~dexstack.contact.detector.ContactDetector`."""
     mine = np.where(np.asarray(contacts.active), OBJECT, GROUND).astype(np.int32)
     theirs = np.where(np.asarray(contacts.active), contacts.link, GROUND).astype(np.int32)
@@ -62,11 +62,11 @@ def object_pairs(contacts: Contacts, pairs: PairContacts) -> PairContacts:
 
 
 class PairDetector:
-    """Finds the nearest pairs of one robot and one object that are closer than ``margin`` [m]; the
-    object counts as its convex parts.
+    """Finds the nearest pairs of one robot and one object, represented by its convex parts, that are
+    closer than ``margin`` [m].
 
-    Without an object it finds those of the robot's own bodies, and none with the ground, from which
-    joint limits keep them.
+    Without an object it finds pairs of the robot's bodies, except with the ground, which joint limits
+    prevent.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class PairDetector:
         self.capacity = capacity
         spec = robot_scene(robot, obj)
         for geom in spec.geoms:
-            geom.margin = margin / 2  # MuJoCo adds those of the two
+            geom.margin = margin / 2  # MuJoCo adds both margins
         self._model = spec.compile()
         self._data = mujoco.MjData(self._model)
         names = {OBJECT_BODY: OBJECT} | {body.name: i for i, body in enumerate(robot.bodies)}
@@ -87,11 +87,8 @@ class PairDetector:
                 self._model.geom_contype[geom] = self._model.geom_conaffinity[geom] = 0
 
     def detect(self, pose_WO: np.ndarray, q: np.ndarray) -> PairContacts:
-        """Pairs at object pose (7,) and joint positions (N,) [rad, m], the nearest first; the
-        object is always the ``from_link``.
-
-        Without an object the pose is not looked at.
-        """
+        """Return the pairs at object pose (7,) and joint positions (N,) [rad, m], nearest first; the
+        object is always the ``from_link``. Without an object the pose is ignored."""
         n = len(q)
         self._data.qpos[:n] = q
         self._data.qpos[n:] = pose_WO[: self._model.nq - n]

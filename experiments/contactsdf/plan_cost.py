@@ -1,4 +1,4 @@
-"""What a plan costs, whoever found it: one function for the MPC's plans and for IPOPT's."""
+"""The cost of a plan, by one function for the MPC and for IPOPT."""
 
 from __future__ import annotations
 
@@ -35,30 +35,25 @@ class Planning:
 
 
 class PlanCost:
-    """Σ_t ‖stage‖² + ‖terminal‖² + ω_u Σ_t ‖u_t‖² of plans (T, N) from one problem, by the task's
-    own residuals.
+    """Σ_t ‖stage‖² + ‖terminal‖² + ω_u Σ_t ‖u_t‖² of plans (T, N) for one problem, with the residuals
+    of the task.
 
-    Plans are rolled out under one time-stepping model; the contact rows stay those of the present
-    state, distances follow the plan. Targets and predictions stop at the joint limits, as in the
-    MPC.
+    Plans are rolled out under one time-stepping model with the contact rows of the present state and
+    distances that follow the plan. Targets and predictions stop at the joint limits, as in the MPC.
     """
 
     def __init__(
         self, robot: Robot, cost: Cost, weights: Any, params: MpcParams, model: StepModel, theta: ModelParams
     ) -> None:
-        self._tree, self._cost, self._weights, self._params = (
-            robot.kinematics(),
-            cost,
-            SimpleNamespace(**numbers(weights)),
-            params,
-        )
+        self._tree, self._cost, self._params = robot.kinematics(), cost, params
+        self._weights = SimpleNamespace(**numbers(weights))
         self._model, self._theta = model, theta
         margin = params.limit_margin
         self._limits = robot.lower + margin, robot.upper - margin
         self._many = jit(jax.vmap(self._one, in_axes=(0, None, None, None, None)))
 
     def __call__(self, problem: Planning, plans: np.ndarray) -> np.ndarray:
-        """(K,) of plans (K, T, N)."""
+        """Return the costs (K,) of plans (K, T, N)."""
         with jax.enable_x64(True):
             pose = np.asarray(problem.pose_WO, float)
             pose = np.concatenate([pose[:3], pose[3:] / np.linalg.norm(pose[3:])])

@@ -1,9 +1,8 @@
-"""One-step prediction of every model on rollouts it was not learned from, against "the object stays
-where it is".
+"""Compare the one-step predictions of every model with "the object does not move".
 
-Rollouts of the planner on the MuJoCo plant, replanned every model step, teach every model; others
-score it. Errors of one step, as a share of those of "the object stays where it is". Asked for: the
-learned predictor keeps ``--require``, in position and in orientation.
+Rollouts of the planner on the MuJoCo plant, replanned every model step, train every model; other
+rollouts score it. Errors of one step are relative to those of "the object does not move". Required: the
+learned predictor is within ``--require``, in position and in orientation.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import argparse
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -19,7 +19,8 @@ import numpy as np
 
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
-from dexstack.control.factory import MODELS, PlannerParams, make_model
+from dexstack.control.factory import PlannerParams, make_model
+from dexstack.control.models import MODELS
 from dexstack.control.planners.gauss_newton import MpcParams
 from dexstack.control.theta_file import make_theta
 from dexstack.graph.settings import Spec
@@ -51,15 +52,16 @@ from experiments.contactsdf.predictor import PREDICTOR_RANGES, Predictor, Predic
 from experiments.harness import Outcome, run
 
 JUDGED = "predictor, learned"
+OWN_MODELS = Path(__file__).parents[2] / "examples" / "models"
 HELD_OUT = 100_000
-"""Seeds of the rollouts that score start this far above those that teach."""
+"""Offset of the seeds of the scoring rollouts from those of the training rollouts."""
 PARTS = 6
-"""The predictor finds contacts this often in one step."""
+"""Number of contact detections of the predictor in one step."""
 LEARN_SUBSTEPS = 10
-"""Substeps of the predictor that is learned: θ means the same with any number of them."""
+"""Substeps of the predictor in training; θ does not depend on their number."""
 LEARN = LearnerParams(learning_rate=0.1, epochs=15)
 LEARN_PREDICTOR = LearnerParams(learning_rate=0.005, epochs=4)
-"""Fewer and shorter steps: it starts from data-sheet numbers, and gradients through stiff contacts
+"""Fewer and shorter steps: training starts from data-sheet numbers, and gradients through stiff contacts
 are noisy."""
 
 
@@ -69,11 +71,11 @@ class Row(NamedTuple):
     name: str
     error: PredictionError
     theta: dict[str, Any] | None
-    """Its parameters, smallest and largest entry of each, where they were learned."""
+    """Smallest and largest entry of each learned parameter; None if nothing was learned."""
 
 
 class Study(NamedTuple):
-    """What was measured, row by row, the first being "stays"."""
+    """Rows of the table, the first being "stays"."""
 
     rows: list[Row]
     train: int
@@ -83,7 +85,7 @@ class Study(NamedTuple):
 def study_prediction(
     spec: Spec, *, steps: int, test_steps: int, seed: int, say: Callable[[str], None]
 ) -> Study:
-    """Collect rollouts of the planner on the plant, learn every model on ``steps`` transitions and
+    """Collect rollouts of the planner on the plant, train every model on ``steps`` transitions and
     score it on ``test_steps`` others.
 
     Raises:
@@ -97,7 +99,8 @@ def study_prediction(
         _plant(loop, test), _planners(loop, train, test, seed), _predictors(loop, train, test, seed)
     ):
         say(
-            f"{row.name}: position {1e3 * row.error.position.mean():.3f} mm, orientation {row.error.orientation.mean():.4f} rad"
+            f"{row.name}: position {1e3 * row.error.position.mean():.3f} mm, "
+            f"orientation {row.error.orientation.mean():.4f} rad"
         )
         rows.append(row)
     return Study(rows, train.count, test.count)
@@ -113,10 +116,11 @@ def _learned(
 
 
 def _planners(loop: Loop, train: Transitions, test: Transitions, seed: int) -> Iterator[Row]:
-    """The planner's models, with the θ it plans with and with the learned one."""
+    """Score the planner's models with its own θ and with the learned one."""
     h = loop.params[MpcParams].step
-    for name in MODELS:
-        params = PlannerParams(model=name)
+    own = {path.stem: str(path) for path in sorted(OWN_MODELS.glob("*.py"))}
+    for name, model in {**{name: name for name in MODELS}, **own}.items():
+        params = PlannerParams(model=model)
         model, theta = make_model(params), make_theta(loop.scene.robot, loop.scene.obj, params, h)
         predict = model_prediction(loop.scene.robot, model, h, LEARN.solver_calls)
         yield Row(f"{name}, planner's θ", score(*predict_all(predict, theta, test), test), None)
@@ -124,18 +128,17 @@ def _planners(loop: Loop, train: Transitions, test: Transitions, seed: int) -> I
 
 
 def _predictors(loop: Loop, train: Transitions, test: Transitions, seed: int) -> Iterator[Row]:
-    """The predictor, learned with the contacts of the start and used with contacts found again on
-    the way; what each of its parts is worth.
-
-    The rows that leave something out find contacts once.
-    """
+    """Score the predictor, trained with the contacts of the start and used with contacts detected again
+    during the step, and its ablations, which detect contacts once."""
     h, servo = loop.params[MpcParams].step, loop.servo.params
     first = predictor_theta(loop.scene.robot, loop.scene.obj, servo.kp, servo.kd)
     pairs = PairDetector(loop.scene.robot, loop.scene.obj)
     both = with_pairs(train, pairs), with_pairs(test, pairs)
-    make = lambda **changes: Predictor(
-        loop.scene.robot, loop.scene.obj, h, PredictorParams(slew_rate=servo.slew_rate, **changes)
-    )
+
+    def make(**changes: Any) -> Predictor:
+        params = PredictorParams(slew_rate=servo.slew_rate, **changes)
+        return Predictor(loop.scene.robot, loop.scene.obj, h, params)
+
     full, coarse = make(), make(substeps=LEARN_SUBSTEPS)
     yield Row(
         "predictor, data-sheet numbers",
@@ -159,14 +162,14 @@ def _predictors(loop: Loop, train: Transitions, test: Transitions, seed: int) ->
 
 
 def _plant(loop: Loop, test: Transitions) -> Iterator[Row]:
-    """The plant itself from the same state: what could be known."""
+    """Score the plant itself from the same state, the upper bound."""
     for name, moving in (("MuJoCo from rest", 0.0), ("MuJoCo with velocities", 1.0)):
         yield Row(name, score(*replay(loop, test, moving), test), None)
 
 
 def replay(loop: Loop, data: Transitions, moving: float) -> tuple[np.ndarray, np.ndarray]:
-    """Object poses (K, 7) and joint angles (K, N) the plant reaches from each start, velocities
-    times ``moving``."""
+    """Return object poses (K, 7) and joint positions (K, N) that the plant reaches from each start, with
+    the initial velocities times ``moving``."""
     plant, servo, gravity = loop.plant, loop.servo.params, GravityCompensation(loop.scene.robot)
     poses, joints = [], []
     for at in (jax.tree.map(lambda leaf, k=k: np.asarray(leaf[k], float), data) for k in range(data.count)):
@@ -223,7 +226,10 @@ def prediction(args: argparse.Namespace) -> Outcome:
             for row in study.rows
         ],
     }
-    percent = lambda share: f"{100 * share:.0f}"  # noqa: E731
+
+    def percent(share: float) -> str:
+        return f"{100 * share:.0f}"
+
     rows = [
         [
             r.name,
@@ -234,14 +240,16 @@ def prediction(args: argparse.Namespace) -> Outcome:
     ]
     lines = [
         table(
-            f"{args.object}: error one step ({study.test} held-out transitions) as % of 'stays', after {study.train} to learn from",
+            f"{args.object}: error of one step as % of 'stays' "
+            f"({study.train} training, {study.test} scoring transitions)",
             ("predictor", "position", "rotation", "joints", "position, median", "rotation, median"),
             rows,
         ),
-        f"'stays' is off by {1e3 * base.position.mean():.2f} mm, {base.orientation.mean():.4f} rad, joints {base.joints.mean():.3f} rad",
+        f"'stays' is off by {1e3 * base.position.mean():.2f} mm, {base.orientation.mean():.4f} rad, "
+        f"joints {base.joints.mean():.3f} rad",
         f"{JUDGED}: {percent(judged['position'])} % and {percent(judged['orientation'])} %, "
         + ("within" if passed else "more than")
-        + f" the {100 * args.require:g} % asked for",
+        + f" the {100 * args.require:g} % required",
     ]
     return Outcome(results, None, lines, args.seed)
 
@@ -250,17 +258,17 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     arguments.add_scene_arguments(p)
     arguments.add_planner_arguments(p)
     p.add_argument(
-        "--steps", type=arguments.positive_int, default=1000, metavar="N", help="transitions that teach"
+        "--steps", type=arguments.positive_int, default=1000, metavar="N", help="training transitions"
     )
     p.add_argument(
-        "--test-steps", type=arguments.positive_int, default=600, metavar="N", help="transitions that score"
+        "--test-steps", type=arguments.positive_int, default=600, metavar="N", help="scoring transitions"
     )
     p.add_argument(
         "--require",
         type=arguments.rate,
         default=0.6,
         metavar="SHARE",
-        help="largest share, in position and in orientation",
+        help="largest relative error, in position and in orientation",
     )
     p.add_argument("--seed", type=arguments.natural, default=0, metavar="S")
 

@@ -1,5 +1,4 @@
-"""Errors of predictors of one step, on transitions held out, and the contacts that they are
-given."""
+"""Errors of one-step predictors on scoring transitions, and the contacts of their inputs."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ class PredictionError(NamedTuple):
 
 
 def score(pose: np.ndarray, q: np.ndarray, data: Transitions) -> PredictionError:
-    """Errors of predicted object poses (K, 7) and joint angles (K, N)."""
+    """Return the errors of predicted object poses (K, 7) and joint positions (K, N)."""
     return PredictionError(
         np.linalg.norm(pose[:, :3] - data.next_pose_WO[:, :3], axis=1),
         np.linalg.norm(
@@ -41,14 +40,14 @@ def score(pose: np.ndarray, q: np.ndarray, data: Transitions) -> PredictionError
 
 
 def stays(data: Transitions) -> PredictionError:
-    """The predictor to beat: nothing moves."""
+    """Return the errors of the baseline: nothing moves."""
     return score(data.pose_WO, data.q, data)
 
 
 def predict_all(
     predict: Predict, theta: ModelParams, data: Transitions, chunk: int = 200
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Predicted object poses (K, 7) and joint angles (K, N)."""
+    """Return the predicted object poses (K, 7) and joint positions (K, N)."""
     batched: Callable = jit(jax.vmap(predict, in_axes=(None, 0)))
     poses, joints = [], []
     for first in range(0, data.count, chunk):
@@ -67,7 +66,7 @@ def predict_in_parts(
     parts: int,
     chunk: int = 200,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """As :func:`predict_all`, but contacts are found anew after each of ``parts`` equal parts of
+    """Predict as :func:`predict_all`, with contacts detected again after each of ``parts`` equal parts of
     the step."""
     substeps = predictor.params.substeps // parts
     advance = jit(
@@ -93,7 +92,7 @@ def predict_in_parts(
 
 
 def relative(error: PredictionError, base: PredictionError) -> dict[str, float]:
-    """Mean errors as a share of the base's."""
+    """Return the mean errors relative to those of the base."""
     return {
         name: float(np.mean(getattr(error, name)) / np.mean(getattr(base, name)))
         for name in PredictionError._fields
@@ -101,11 +100,11 @@ def relative(error: PredictionError, base: PredictionError) -> dict[str, float]:
 
 
 def with_pairs(data: Transitions, detector: PairDetector, *, query_points: bool = False) -> Transitions:
-    """The same transitions with the contacts of a predictor.
+    """Return the transitions with the contacts of a predictor.
 
     Args:
-        query_points: keep the object's contacts that ``data`` has, those of the planner's C-SDF
-            query points, and only add the fingers'.
+        query_points: keep the object's contacts in ``data``, from the planner's C-SDF query points, and
+            add only those between fingers.
     """
     found = []
     for k in range(data.count):

@@ -1,5 +1,5 @@
 """The predictor: one model step in substeps, with velocities, finger–finger contacts and Coulomb
-friction. For prediction, not planning.
+friction; for prediction, not for planning.
 
 Each substep of length s = h / n finds the velocity v⁺ of (object linear W, object angular B,
 joints) that minimises the convex
@@ -8,18 +8,18 @@ joints) that minimises the convex
 
 M_s is the inertia of object and fingers with the servo's stiffness and the joints' damping implicit
 in it, v* the velocity without contacts, P_i the projection onto the friction cone (stick, slide,
-separate in closed form), γ the contacts' impulses. R and v̂ make a contact yield as much as it
-takes to follow, up to the share r/(1 + r) of the outer acceleration,
+separate in closed form), γ the contacts' impulses. R and v̂ make a penetrating contact follow, up to
+the share r/(1 + r) of the outer acceleration,
 
     d(gap_rate)/dt = −2/t_c gap_rate − gap/t_c² ,      R_n = r J_n M⁻¹ J_nᵀ ,      R_t = c R_n
 
-where it penetrates, and where it does not, let its gap close. That is the contact law of MuJoCo
-and, with other names, of Drake. As in MuJoCo J_n M⁻¹ J_nᵀ stands for the sum of the two bodies'
-translational mobilities at their centres of mass, at zero joint angles.
+and let an open one close its gap. This is the contact law of MuJoCo and, with other names, of Drake.
+As in MuJoCo, J_n M⁻¹ J_nᵀ is approximated by the sum of the two bodies' translational mobilities at
+their centres of mass, at zero joint angles.
 
 The geometry (normals, lever arms, inertia of the fingers) is that of the start of the step;
-distances follow the motion, φ + J^n dq. Unlike in the planner's step problem a sliding contact is
-not lifted (its rows J^n − μ J^d trade slip for gap), and nothing is quasi-static.
+distances follow the motion, φ + J^n dq. Unlike in the planner's step problem, a sliding contact does
+not lift (there the rows J^n − μ J^d trade slip for gap), and nothing is quasi-static.
 """
 
 from __future__ import annotations
@@ -46,15 +46,14 @@ if TYPE_CHECKING:
 
 GRAVITY = 9.81
 FIRM_DEPTH = 1e-3
-"""[m] of penetration from which a contact yields half as much as where it begins, as MuJoCo's by
-default (0.11 to 0.05)."""
+"""Penetration at which the compliance has halved [m], as with MuJoCo's defaults (0.11 to 0.05)."""
 HALVINGS = 6
-"""Of a Newton step that goes too far."""
+"""Number of bisections of a Newton step that overshoots."""
 
 
 @dataclass(frozen=True)
 class PredictorParams:
-    """What is compiled into a predictor."""
+    """Parameters that are compiled into a predictor."""
 
     substeps: int = param(30, "substeps of one model step", 1, 200)
     iterations: int = param(6, "Newton iterations per substep", 1, 50)
@@ -64,28 +63,25 @@ class PredictorParams:
 
 
 class PredictorTheta(NamedTuple):
-    """The predictor's physical parameters; the first block means what it means in
-    ``ModelParams``."""
+    """Physical parameters of the predictor; the first block is as in ``ModelParams``."""
 
     mass: Array
-    """[kg] of the object; its inertia is that of uniform density."""
+    """Mass of the object [kg]; its inertia is that of uniform density."""
     stiffness: Array
     """k, of all joints [N m/rad]."""
     friction_palm: Array
     friction_fingers: Array
 
     torsion: Array
-    """Torque of a contact about its normal per normal force, of objects whose contacts resist that
-    [m]."""
+    """Torsional friction coefficient [m]."""
     damping: Array
     """d, of all joints [N m s/rad]; the planner's cover is 1 − exp(−h k/d)."""
     contact_time: Array
-    """t_c, in which a penetration is driven out [s]."""
+    """t_c, time constant of a penetration [s]."""
     yielding: Array
-    """r, how much a contact yields where it begins; MuJoCo's (1 − impedance) / impedance."""
+    """r, compliance of a contact at zero penetration: MuJoCo's (1 − impedance) / impedance."""
     creep: Array
-    """c, how much more easily a contact slips than it is pressed in; the inverse of MuJoCo's
-    impratio."""
+    """c, ratio of tangential to normal compliance: the inverse of MuJoCo's impratio."""
 
 
 PREDICTOR_RANGES = PredictorTheta(
@@ -102,11 +98,8 @@ PREDICTOR_RANGES = PredictorTheta(
 
 
 def predictor_theta(hand: HandModel, obj: ObjectModel, kp: float, kd: float) -> PredictorTheta:
-    """The parameters from data sheets: object, joints and servo as they are, contacts as hard as
-    MuJoCo's by default.
-
-    Those are r = 0.11 and t_c = 0.95 · 20 ms; c is 1/impratio of our scene.
-    """
+    """Return parameters from data sheets, with MuJoCo's default contacts: r = 0.11, t_c = 0.95 · 20 ms,
+    and c = 1/impratio of our scene."""
     numbers = (
         obj.mass,
         kp,
@@ -122,8 +115,8 @@ def predictor_theta(hand: HandModel, obj: ObjectModel, kp: float, kd: float) -> 
 
 
 def _com_jacobian(hand: HandModel, tree: KinematicTree, poses: BodyPoses) -> Float[Array, "B 3 N"]:
-    """Velocity of the centres of mass of the links (all bodies but the palm), world frame, against
-    the joints."""
+    """Return the Jacobian of the centres of mass of the links (all bodies but the palm), world frame, with
+    respect to the joints."""
     bodies = hand.bodies[1:]
     com = jnp.asarray(np.array([b.com for b in bodies]), poses.p_WB.dtype)
     p_W = poses.p_WB[1:] + jnp.einsum("bij,bj->bi", poses.R_WB[1:], com)
@@ -131,7 +124,7 @@ def _com_jacobian(hand: HandModel, tree: KinematicTree, poses: BodyPoses) -> Flo
 
 
 def joint_inertia(hand: HandModel, tree: KinematicTree, poses: BodyPoses) -> Float[Array, "N N"]:
-    """Inertia of the fingers over the joints, Σ_b m J_vᵀ J_v + J_ωᵀ I J_ω [kg m²]."""
+    """Return the joint-space inertia of the fingers, Σ_b m J_vᵀ J_v + J_ωᵀ I J_ω [kg m²]."""
     dtype = poses.p_WB.dtype
     bodies = hand.bodies[1:]
     mass = jnp.asarray(np.array([b.mass for b in bodies]), dtype)
@@ -146,28 +139,28 @@ def joint_inertia(hand: HandModel, tree: KinematicTree, poses: BodyPoses) -> Flo
 class _Rows(NamedTuple):
     n: Float[Array, "C V"]
     t: Float[Array, "C 3 V"]
-    """Two tangents, and the turn about the normal by the length at which torsion has friction's
-    share."""
+    """Two tangents, and the rotation about the normal scaled by the ratio of torsional to sliding
+    friction."""
     phi: Float[Array, " C"]
     friction: Float[Array, " C"]
 
 
 class PredictedState(NamedTuple):
-    """Where a prediction has got to."""
+    """State during a prediction."""
 
     pose_WO: Float[Array, "7"]
     q: Float[Array, " N"]
     velocity: Float[Array, " V"]
     """Object linear in world, angular in body axes, joints."""
     target: Float[Array, " N"]
-    """Joint target the servo has reached under its speed limit."""
+    """Joint target of the servo under its speed limit."""
 
 
 def project(
     y_n: Float[Array, " C"], y_t: Float[Array, "C D"], friction: Float[Array, " C"], creep: Array
 ) -> tuple[Float[Array, " C"], Float[Array, "C D"], Float[Array, "C 1+D 1+D"]]:
-    """The impulses in the friction cones nearest to y in the norm of R, R_t = ``creep`` R_n; and
-    their derivatives in (y_n, y_t).
+    """Return the impulses in the friction cones nearest to y in the norm of R, R_t = ``creep`` R_n, and
+    their derivatives with respect to (y_n, y_t).
 
     Stick inside the cone, separate in its polar, slide in between: γ_n = (y_n + μ c |y_t|) / (1 +
     μ² c).
@@ -214,14 +207,14 @@ class Predictor:
         self._joint_mobility = np.diagonal(M_inv)
 
     def __call__(self, theta: PredictorTheta, at: Transitions) -> tuple[Array, Array]:
-        """Object pose (7,) and joint angles (N,) after the step; traced. The transition's contacts
+        """Return object pose (7,) and joint positions (N,) after the step; traced. The transition's contacts
         are :class:`PairContacts`."""
         state = self.start(at)
         state = self.advance(theta, state, at, at.contacts, self.params.substeps)
         return state.pose_WO, state.q
 
     def start(self, at: Transitions) -> PredictedState:
-        """The state at the start of a transition."""
+        """Return the state at the start of a transition."""
         velocity = jnp.concatenate([at.twist_WO, at.qd])
         velocity = velocity if self.params.velocities else jnp.zeros_like(velocity)
         return PredictedState(at.pose_WO, at.q, velocity, at.q_before)
@@ -234,7 +227,7 @@ class Predictor:
         contacts: PairContacts,
         substeps: int,
     ) -> PredictedState:
-        """Some substeps on one contact set; traced."""
+        """Advance by some substeps on one contact set; traced."""
         p, h = self.params, self._step / self.params.substeps
         dtype, n = state.q.dtype, len(self._hand.joint_names)
         poses = self._tree.poses(state.q)
@@ -244,8 +237,7 @@ class Predictor:
         M = jnp.zeros((V, V), dtype).at[jnp.arange(OBJECT_DOF), jnp.arange(OBJECT_DOF)].set(inertia)
         M = M.at[OBJECT_DOF:, OBJECT_DOF:].set(joint_inertia(self._hand, self._tree, poses))
         on_joints = jnp.concatenate([jnp.zeros(OBJECT_DOF, dtype), jnp.ones(n, dtype)])
-        # d/s made a little less, so that a free joint covers exactly 1 − exp(−s k/d) of its way in
-        # a substep
+        # slightly less than d/s, so that a free joint covers exactly 1 − exp(−s k/d) in a substep
         drag = theta.stiffness / jnp.expm1(h * theta.stiffness / theta.damping)
         M_s = M + h**2 * jnp.diag(on_joints * (theta.stiffness + drag))
         weight = jnp.zeros(V, dtype).at[2].set(-GRAVITY * theta.mass)
@@ -288,7 +280,7 @@ class Predictor:
                 along, curvature = dv @ (M_s @ v - momentum), dv @ M_s @ dv
 
                 def rising(a: Array) -> Array:
-                    """Whether the cost rises at v + a dv."""
+                    """Return whether the cost rises at v + a dv."""
                     f_n, f_t, _ = force(v_n + a * dv_n, v_t + a * dv_t)
                     return along + a * curvature > f_n @ dv_n + jnp.sum(f_t * dv_t)
 

@@ -1,5 +1,5 @@
-"""A JAX function of a few vectors as CasADi expressions: what a task states once, in JAX, is what
-IPOPT minimises too."""
+"""Translation of a JAX function of a few vectors into CasADi expressions, so that IPOPT minimises the
+cost that a task defines in JAX."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from dexstack.errors import ConfigError
 
 
 def symbolic(function: Callable[..., Any], *arguments: np.ndarray) -> np.ndarray:
-    """What ``function`` returns, one array, for arguments whose entries are CasADi expressions or
+    """Return the result of ``function``, one array, for arguments whose entries are CasADi expressions or
     numbers.
 
     Args:
-        function: traced by JAX; without branches that depend on its arguments.
-        arguments: arrays of objects, in the function's own shapes.
+        function: traceable by JAX, without branches on its arguments.
+        arguments: arrays of objects with the shapes of the function.
 
     Raises:
         ConfigError: the function needs an operation that is not in :data:`OPERATIONS`.
@@ -43,7 +43,7 @@ def _evaluate(closed: ClosedJaxpr, arguments: list[np.ndarray]) -> list[np.ndarr
             outputs = [np.asarray(OPERATIONS[name](equation.params, *inputs), object)]
         else:
             raise ConfigError(
-                f"the cost needs '{name}', which experiments.contactsdf.symbolic cannot write for CasADi"
+                f"the cost uses '{name}', which experiments.contactsdf.symbolic cannot translate for CasADi"
             )
         known |= dict(zip(equation.outvars, outputs, strict=True))
     return [np.asarray(v.val, object) if isinstance(v, Literal) else known[v] for v in jaxpr.outvars]
@@ -70,12 +70,12 @@ def _cut(params: dict[str, Any], x: np.ndarray) -> np.ndarray:
 def _contract(params: dict[str, Any], a: np.ndarray, b: np.ndarray) -> np.ndarray:
     (over_a, over_b), (batch, _) = params["dimension_numbers"]
     if batch:
-        raise ConfigError("a cost with batched products cannot be written for CasADi")
+        raise ConfigError("a cost with batched products cannot be translated for CasADi")
     return np.tensordot(a, b, axes=(over_a, over_b))
 
 
 def _each(name: str) -> Callable[..., np.ndarray]:
-    """An elementary function of numbers or expressions, entry by entry."""
+    """Return an elementary function of numbers or expressions, applied entry by entry."""
 
     def of(x: Any) -> Any:
         return getattr(x, name)() if hasattr(x, name) else getattr(np, name)(float(x))
@@ -108,4 +108,4 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "convert_element_type": lambda params, a: a,
     "copy": lambda params, a: a,
 }
-"""By JAX's names."""
+"""Translations by the names of JAX's primitives."""

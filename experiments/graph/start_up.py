@@ -1,4 +1,4 @@
-"""Time from the command to the hand's first command, of the whole simulated graph: with empty
+"""Time from the shell command to the hand's first command, of the whole simulated graph: with empty
 caches, and with full ones."""
 
 from __future__ import annotations
@@ -20,43 +20,26 @@ from experiments.harness import Outcome, run
 COLD = {"mujoco": 10.0, "lcp": 45.0, "hydroelastic": 25.0}
 """Longest time with empty caches [s]."""
 WARM = 4.0
-"""Longest time in the median with the caches of an earlier run [s], with MuJoCo as the plant."""
+"""Largest median time with the caches of an earlier run [s], for the plant mujoco."""
 
 
 def first_command(plant: str, cache: Path) -> dict[str, float]:
-    """One run of ``dexstack up sim`` with its caches in a folder: time to the first command and
-    processor time of all processes [s].
+    """Run ``dexstack up sim`` with its caches in a folder.
+
+    Returns:
+        Time to the first command and processor time of all processes [s].
 
     Raises:
-        ConfigError: no command was ever given.
+        ConfigError: the hand received no command.
     """
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in ("JAX_COMPILATION_CACHE_DIR", "NUMBA_CACHE_DIR")
-    }
+    environment = os.environ | {"XDG_CACHE_HOME": str(cache)}
+    for name in ("JAX_COMPILATION_CACHE_DIR", "NUMBA_CACHE_DIR"):
+        environment.pop(name, None)
     before = os.times()
     with tempfile.TemporaryDirectory() as folder:
-        command = [
-            sys.executable,
-            "-m",
-            "dexstack.cli.main",
-            "up",
-            "sim",
-            "--plant",
-            plant,
-            "--no-report",
-            "--json",
-            "--results",
-            folder,
-        ]
-        done = subprocess.run(
-            command,
-            env=environment | {"XDG_CACHE_HOME": str(cache)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        command = [sys.executable, "-m", "dexstack.cli.main", "up", "sim", "--plant", plant, "--no-report"]
+        command += ["--json", "--results", folder]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     after = os.times()
     try:
         seconds = json.loads(done.stdout)["results"]["first_command_s"]
@@ -65,13 +48,13 @@ def first_command(plant: str, cache: Path) -> dict[str, float]:
     return {"first_command_s": seconds, "processor_s": sum(after[2:4]) - sum(before[2:4])}
 
 
-def start_up(plants: Sequence[str], repeats: int) -> Outcome:
-    """Start the graph with every plant, cold once and warm several times."""
+def start_up(args: argparse.Namespace) -> Outcome:
+    """Start the graph with every plant, once with empty caches and several times with full ones."""
     found: list[dict[str, Any]] = []
-    for plant in plants:
+    for plant in args.plants:
         with tempfile.TemporaryDirectory() as cache:
             cold = first_command(plant, Path(cache))
-            warm = sorted(first_command(plant, Path(cache))["first_command_s"] for _ in range(repeats))
+            warm = sorted(first_command(plant, Path(cache))["first_command_s"] for _ in range(args.repeats))
         found.append(
             {
                 "plant": plant,
@@ -81,7 +64,7 @@ def start_up(plants: Sequence[str], repeats: int) -> Outcome:
                 "warm_s": warm[len(warm) // 2],
                 "warm_worst_s": warm[-1],
                 "warm_limit_s": WARM if plant == "mujoco" else None,
-                "n": repeats,
+                "n": args.repeats,
             }
         )
     limits = [
@@ -94,18 +77,18 @@ def start_up(plants: Sequence[str], repeats: int) -> Outcome:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What this experiment takes."""
+    """Add the arguments of this experiment."""
     parser.add_argument(
         "--plants", nargs="+", choices=tuple(PLANTS), default=["mujoco"], help="physics engines"
     )
-    parser.add_argument("--repeats", type=int, default=5, metavar="N", help="starts with full caches")
+    parser.add_argument(
+        "--repeats", type=int, default=5, metavar="N", help="number of starts with full caches"
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
-    return run(
-        __spec__.name, __doc__, lambda args: start_up(args.plants, args.repeats), argv, arguments=arguments
-    )
+    """Run the experiment; return its exit code."""
+    return run(__spec__.name, __doc__, start_up, argv, arguments=arguments)
 
 
 if __name__ == "__main__":

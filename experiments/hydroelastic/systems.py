@@ -1,5 +1,4 @@
-"""Scenes that the checks of the engine run on: a coin on a table, a gripper that holds a bar or a
-spatula, a ball on the ground."""
+"""Scenes of the experiments: a coin on a table, and a gripper that holds a bar."""
 
 from __future__ import annotations
 
@@ -13,10 +12,10 @@ from dexengines.forces import contactless
 from dexengines.hydroelastic import shapes
 from dexengines.hydroelastic.convex import LAGGED, SAP
 from dexengines.hydroelastic.fields import RigidMesh
-from dexengines.hydroelastic.system import Geometry, HydroelasticSystem, moved
+from dexengines.hydroelastic.system import Geometry, HydroelasticSystem
 
 SCHEMES = {"lagged": LAGGED, "sap": SAP}
-"""How friction is made convex, by the names of the command line."""
+"""Convex approximations of friction, by their names on the command line."""
 
 COIN_RADIUS, COIN_THICKNESS, COIN_MASS, COIN_FRICTION = 0.01213, 0.00175, 0.00567, 0.2
 """A US quarter dollar [m, m, kg, -]."""
@@ -33,22 +32,19 @@ def _spec(dt: float, gravity: bool = True) -> mujoco.MjSpec:
 
 def _inertial(body: mujoco.MjsBody, mass: float, inertia: tuple[float, float, float]) -> None:
     body.explicitinertial = True
-    body.mass, body.inertia, body.ipos = (
-        mass,
-        inertia,
-        (0.0, 0.0, 0.0),
-    )  # left out, MuJoCo takes the body's own position for ipos
+    body.mass, body.inertia = mass, inertia
+    body.ipos = (0.0, 0.0, 0.0)  # MuJoCo's default is the body's position
 
 
 def cylinder_inertia(mass: float, radius: float, length: float) -> tuple[float, float, float]:
-    """About the centre; the axis is z."""
+    """Return the principal inertia about the centre, axis z [kg m²]."""
     across = mass * (radius**2 / 4 + length**2 / 12)
     return across, across, mass * radius**2 / 2
 
 
 def disk(radius: float, thickness: float, segments: int, rings: int = 1) -> RigidMesh:
-    """The surface of a flat cylinder about z; either face is a fan of ``segments`` triangles inside
-    ``rings`` − 1 rings of quadrangles."""
+    """Return the surface of a flat cylinder about z; each face is a fan of ``segments`` triangles
+    inside ``rings`` − 1 rings of quadrangles."""
     angle = 2 * math.pi * np.arange(segments) / segments
     circle = np.column_stack([np.cos(angle), np.sin(angle)])
     points, triangles = [], []
@@ -79,8 +75,8 @@ def disk(radius: float, thickness: float, segments: int, rings: int = 1) -> Rigi
 def coin(
     dt: float, scheme: int = LAGGED, *, modulus: float = COIN_MODULUS, segments: int = 152, rings: int = 1
 ) -> HydroelasticSystem:
-    """A rigid coin, a :func:`disk`, lying at rest on compliant ground as deep as half the coin is
-    thick."""
+    """Return a rigid coin, a :func:`disk`, at rest on compliant ground of half the coin's
+    thickness."""
     spec = _spec(dt)
     body = spec.worldbody.add_body(name="coin")
     body.add_freejoint()
@@ -100,8 +96,7 @@ def coin(
 
 
 def _fingers(spec: mujoco.MjSpec, radius: float) -> None:
-    """Two fingers on slides along y, pressed together by their forces, about a handle; the MuJoCo
-    geoms are for its own contact."""
+    """Add two fingers on slides along y, pressed together about a handle of ``radius``."""
     for name, side in (("left", -1.0), ("right", 1.0)):
         finger = spec.worldbody.add_body(name=name, pos=(0.0, side * (radius + FINGER_AXES[1]), 0.0))
         finger.add_joint(
@@ -130,7 +125,7 @@ BAR_RADIUS, BAR_LENGTH, BAR_MASS = 0.01, 0.16, 0.1
 
 
 def gripper_spec(dt: float) -> mujoco.MjSpec:
-    """Two fingers with a bar between them."""
+    """Return two fingers with a bar between them."""
     spec = _spec(dt)
     _fingers(spec, BAR_RADIUS)
     bar = spec.worldbody.add_body(name="bar", quat=ALONG_X)
@@ -144,7 +139,7 @@ ALONG_X = (math.sqrt(0.5), 0.0, math.sqrt(0.5), 0.0)
 
 
 def gripper(dt: float, scheme: int = LAGGED, *, size: float) -> HydroelasticSystem:
-    """Soft ellipsoidal fingers that hold a rigid bar along x.
+    """Return soft ellipsoidal fingers that hold a rigid bar along x.
 
     Args:
         dt: step [s].
@@ -159,133 +154,13 @@ def gripper(dt: float, scheme: int = LAGGED, *, size: float) -> HydroelasticSyst
     )
 
 
-HANDLE_RADIUS, HANDLE_LENGTH = 0.008, 0.22
-NECK, BLADE = (0.08, 0.012, 0.004), (0.09, 0.075, 0.002)
-GRIPPED_AT = 0.175
-"""A spatula [m]: a round handle, a flat neck and a blade, one behind the other along x, and where
-on the handle the fingers are."""
-WOOD, NYLON = 700.0, 1150.0
-"""[kg/m³]"""
-
-
-def spatula_spec(dt: float) -> mujoco.MjSpec:
-    """The fingers with a spatula between them, its handle of wood, the rest of nylon. Its body's
-    origin is where they grip it.
-
-    MuJoCo's geoms give it its mass, and are what touches in a run with MuJoCo's own contact: one
-    point per finger.
-    """
-    spec = _spec(dt)
-    spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
-    spec.option.impratio = 100.0
-    _fingers(spec, HANDLE_RADIUS)
-    body = spec.worldbody.add_body(name="spatula")
-    body.add_freejoint()
-    touch = {"friction": (GRIP_FRICTION, 0.0, 0.0), "condim": 3}
-    handle, neck, blade = _spatula_centres()
-    size = (HANDLE_RADIUS, 0.5 * HANDLE_LENGTH, 0.0)
-    body.add_geom(
-        type=mujoco.mjtGeom.mjGEOM_CYLINDER, size=size, pos=handle, quat=ALONG_X, density=WOOD, **touch
-    )
-    for dims, centre in ((NECK, neck), (BLADE, blade)):
-        body.add_geom(
-            type=mujoco.mjtGeom.mjGEOM_BOX, size=[0.5 * x for x in dims], pos=centre, density=NYLON, **touch
-        )
-    return spec
-
-
-def _spatula_centres() -> np.ndarray:
-    """(3, 3) of handle, neck and blade in the spatula's frame [m]."""
-    ends = np.cumsum([HANDLE_LENGTH, NECK[0], BLADE[0]])
-    centres = np.zeros((3, 3))
-    centres[:, 0] = ends - 0.5 * np.array([HANDLE_LENGTH, NECK[0], BLADE[0]]) - GRIPPED_AT
-    return centres
-
-
-def spatula(dt: float, scheme: int = LAGGED, *, size: float) -> HydroelasticSystem:
-    """Soft fingers that pinch a rigid spatula by its handle, not under its centre of mass;
-    arguments as of :func:`gripper`."""
-    R = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]])
-    handle, neck, blade = _spatula_centres()
-    parts = {
-        "handle": moved(
-            shapes.rigid(shapes.cylinder(HANDLE_RADIUS, HANDLE_LENGTH, 1.0, size=0.004)), R, handle
-        ),
-        "neck": moved(shapes.rigid(shapes.box(NECK, 1.0)), np.eye(3), neck),
-        "blade": moved(shapes.rigid(shapes.box(BLADE, 1.0)), np.eye(3), blade),
-    }
-    return HydroelasticSystem(
-        contactless(spatula_spec(dt).compile()),
-        [*_gripping(size), *(Geometry(name, "spatula", mesh, GRIP_FRICTION) for name, mesh in parts.items())],
-        scheme,
-    )
-
-
 def press(system: HydroelasticSystem, force: float) -> None:
-    """Let both fingers of :func:`gripper` or :func:`spatula` press with ``force`` [N]."""
+    """Let both fingers of :func:`gripper` press with ``force`` [N]."""
     system.data.qfrc_applied[:2] = force
-
-
-def ball(dt: float = 1e-3, *, height: float = 0.05) -> HydroelasticSystem:
-    """An undamped, frictionless compliant ball with its lowest point ``height`` [m] above rigid
-    ground."""
-    spec = _spec(dt)
-    body = spec.worldbody.add_body(name="ball", pos=(0.0, 0.0, BALL_RADIUS + height))
-    body.add_freejoint()
-    _inertial(body, BALL_MASS, (0.4 * BALL_MASS * BALL_RADIUS**2,) * 3)
-    return HydroelasticSystem(
-        contactless(spec.compile()),
-        [
-            Geometry("ball", "ball", shapes.sphere(BALL_RADIUS, BALL_MODULUS, size=0.02), 0.0),
-            Geometry("ground", "world", shapes.rigid_half_space(), 0.0),
-        ],
-    )
-
-
-BALL_RADIUS, BALL_MASS, BALL_MODULUS = 0.05, 0.5, 1e6
-"""[m, kg, Pa]"""
-
-
-def dumbbell(
-    dt: float = 1e-3, scheme: int = LAGGED, *, height: float = 0.05, friction: float = 0.0
-) -> HydroelasticSystem:
-    """Two balls joined off the centre of mass, tilted, over a bowl of two compliant slabs: not
-    convex, and never hit through its centre."""
-    spec = _spec(dt)
-    body = spec.worldbody.add_body(
-        name="dumbbell", pos=(0.01, 0.02, 0.09 + height), quat=(0.9, 0.3, 0.2, 0.2449489742783178)
-    )
-    body.add_freejoint()
-    _inertial(body, BALL_MASS, (2e-3, 2e-3, 8e-4))
-    lower = moved(shapes.sphere(0.03, BALL_MODULUS, size=0.02), np.eye(3), np.array([0.0, 0.0, -0.05]))
-    upper = moved(shapes.sphere(0.04, BALL_MODULUS, size=0.02), np.eye(3), np.array([0.01, 0.0, 0.04]))
-    slab = shapes.box((0.6, 0.6, 0.2), 2 * BALL_MODULUS)
-    bowl = []
-    for name, angle in (("left slab", 0.4), ("right slab", -0.4)):
-        R = np.array(
-            [[math.cos(angle), 0, math.sin(angle)], [0, 1, 0], [-math.sin(angle), 0, math.cos(angle)]]
-        )
-        bowl.append(
-            Geometry(
-                name, "world", moved(slab, R, R @ np.array([-math.copysign(0.3, angle), 0.0, -0.1])), friction
-            )
-        )
-    return HydroelasticSystem(
-        contactless(spec.compile()),
-        [Geometry("lower", "dumbbell", lower, 0.0), Geometry("upper", "dumbbell", upper, 0.0), *bowl],
-        scheme,
-    )
-
-
-def pitch(quat: np.ndarray) -> float:
-    """By how much the x axis of a body that turns about y points down [rad], from its quaternion
-    wxyz."""
-    w, x, y, z = quat
-    return math.atan2(2 * (w * y - x * z), 1 - 2 * (y * y + z * z))
 
 
 def add_scheme(parser: argparse.ArgumentParser) -> None:
     """Add ``--scheme`` to an experiment's parser."""
     parser.add_argument(
-        "--scheme", default="lagged", choices=list(SCHEMES), help="how friction is made convex"
+        "--scheme", default="lagged", choices=list(SCHEMES), help="convex approximation of friction"
     )

@@ -155,7 +155,7 @@ def _held(rng: np.random.Generator, depth: float) -> LcpSystem:
     quat = rng.normal(size=4)
     pose[3:] = quat / np.linalg.norm(quat)
     plant.reset(q_hand, pose)
-    system = plant.system
+    system = plant.scene.system
     fingers = {x.split("/")[0] for pair in system.gaps() for x in pair} - {OBJECT_BODY}
     _lower(system, q_hand.size + 2, OBJECT_BODY, fingers, depth)
     return system

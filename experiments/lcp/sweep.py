@@ -151,7 +151,7 @@ def _box(steps: int) -> tuple[Case, Case]:
 
 
 def _palm(steps: int) -> tuple[Case, Case]:
-    system = LcpPlant(load_hand(), load_object("cube")).system
+    system = LcpPlant(load_hand(), load_object("cube")).scene.system
     tau, joints, held = (
         np.zeros((SETTLING + steps, system.v.size)),
         slice(0, system.v.size - 6),

@@ -1,11 +1,10 @@
-"""Any orientation without one part of the planner: what each is worth, and what others plan by.
+"""Ablations of the planner on the task reorient.
 
-Every row is the task reorient on the plant of ``experiments/heavier_smoother.yaml``, which the
-planner does not know, with poses that are off by 1 mm and 0.6°, from the same seeds, each run until
-the object is dropped or the time is over. One thing differs from the first row: a part is left out,
-or put as others have it. Goals a minute come with Garwood's interval of a Poisson count, drops per
-goal with Wilson's. Asked for: no row has more goals a minute than the first, beyond the intervals,
-without more drops.
+Every row runs on the plant of ``experiments/heavier_smoother.yaml``, unknown to the planner, with pose
+noise of 1 mm and 0.6°, from the same seeds, until the object is dropped or the time is over. A row
+differs from the first in one respect: a part is left out, or chosen as in other work. Goals per minute
+have Garwood's interval of a Poisson count, drops per goal Wilson's interval. Required: no row has more
+goals per minute than the first, beyond the intervals, without more drops.
 """
 
 from __future__ import annotations
@@ -52,11 +51,11 @@ ROWS: dict[str, dict[str, Any]] = {
     "the default planner": {"planner": "gauss_newton"},
     "no learned value": {"sampling_value_weight": 0.0},
 }
-"""Parameters in which each differs from the first."""
+"""Parameters in which every row differs from the first."""
 
 
 def judged(row: str, runs: Sequence[Trial]) -> dict[str, Any]:
-    """A row of the table."""
+    """Return a row of the table."""
     goals, drops, minutes = (
         sum(len(o.reached_at) for o in runs),
         sum(o.dropped for o in runs),
@@ -78,7 +77,7 @@ def judged(row: str, runs: Sequence[Trial]) -> dict[str, Any]:
 
 
 def ablate(args: argparse.Namespace) -> Outcome:
-    """All rows."""
+    """Run all rows."""
     names = [row for k, row in enumerate(ROWS) if not args.only or k in args.only or k == 0]
     always = {**NOISE, "tolerance": args.tolerance, "sampling_threads": 1}
     specs = [
@@ -86,13 +85,13 @@ def ablate(args: argparse.Namespace) -> Outcome:
         for row in names
     ]
     if args.keep:
-        said = {
+        plan = {
             "rows": [asdict(spec) for spec in specs],
             "seconds": args.seconds,
             "seed": args.seed,
             "commit": commit(),
         }
-        claim(args.keep, said, "runs")
+        claim(args.keep, plan, "runs")
     chosen = Run(args.seconds, keep=str(args.keep.absolute()) if args.keep else "")
     runs: list[Trial] = []
     for o in run_trials(
@@ -112,12 +111,12 @@ def ablate(args: argparse.Namespace) -> Outcome:
     ]
     lines = [
         table(
-            "any orientation, one thing changed",
+            "any orientation, one change per row",
             ("", "runs", "goals", "a minute", "drops", "per goal", "detours"),
             map(_shown, rows),
         )
     ]
-    lines += [f"better than as it is: {', '.join(better)}"] if better else []
+    lines += [f"better than unchanged: {', '.join(better)}"] if better else []
     return Outcome({"rows": rows, "better": better, "passed": not better}, _figure(rows), lines, args.seed)
 
 
@@ -144,7 +143,7 @@ def _figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
 
 def _arguments(p: argparse.ArgumentParser) -> None:
     known = "; ".join(f"{k} {row}" for k, row in enumerate(ROWS))
-    p.add_argument("--runs", type=positive_int, default=20, metavar="N", help="of each row")
+    p.add_argument("--runs", type=positive_int, default=20, metavar="N", help="number of runs of each row")
     p.add_argument("--seconds", type=positive, default=60.0, metavar="S", help="simulated time of a run")
     p.add_argument(
         "--tolerance",
@@ -154,17 +153,17 @@ def _arguments(p: argparse.ArgumentParser) -> None:
         help="orientation error at which a goal is reached",
     )
     p.add_argument(
-        "--seed", type=natural, default=0, metavar="S", help="run k draws with seed S + k, in every row"
+        "--seed", type=natural, default=0, metavar="S", help="run k of every row has the seed S + k"
     )
     p.add_argument(
-        "--only", type=natural, nargs="+", default=[], metavar="K", help=f"rows beside the first: {known}"
+        "--only", type=natural, nargs="+", default=[], metavar="K", help=f"rows besides the first: {known}"
     )
-    p.add_argument("--jobs", type=positive_int, default=1, metavar="N", help="processes side by side")
+    p.add_argument("--jobs", type=positive_int, default=1, metavar="N", help="number of processes")
     p.add_argument(
         "--keep",
         type=Path,
         metavar="FOLDER",
-        help="keep every run's result there, and go on where it was cut",
+        help="keep every run's result there, and resume an interrupted experiment",
     )
 
 

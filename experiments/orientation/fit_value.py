@@ -1,11 +1,9 @@
-"""How long a goal takes, learned from logged trials of reorient, and judged on trials that were
-left out.
+"""Fit a value function for reorient to logged trials: the time to a goal, scored on held-out trials.
 
-Every state of a kept trial has a time until the orientation error is below 0.4 rad, which is
-endless where the object is dropped. Networks that see the error alone are fitted beside those that
-see the whole state, since a planner's own cost knows the error too. Asked for: on the trials left
-out, the whole state explains more of the variance than the error alone, by twice the standard error
-of the difference.
+For every state the time until the orientation error is below 0.4 rad is known, infinite before a drop.
+Networks whose only input is the error are compared with those of the whole state, since a planner's
+own cost knows the error too. Required: on held-out trials the whole state explains more of the variance
+than the error alone, by twice the standard error of the difference.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 EVERY = 5
-"""States between two that are learned from: neighbours say the same."""
+"""Every n-th state is used, since neighbours are nearly equal."""
 FOLDS = 4
 NETWORKS, HIDDEN, BATCH = 5, 16, 256
 RATE, DECAY = 2e-3, 3e-3
@@ -51,26 +49,26 @@ class Log:
     q: np.ndarray
     goal_WO: np.ndarray
     left_s: np.ndarray
-    """(S,) until the goal is reached; endless before a drop."""
+    """(S,) time until the goal is reached; infinite before a drop [s]."""
 
 
 def read_logs(folder: Path, obj: str, hand: HandModel) -> Iterator[Log]:
-    """All trials that `dexstack eval reorient --keep` left in a folder; those of the hand's other
-    side in a mirror.
+    """Yield the trials of `dexstack eval reorient --keep` in a folder, those of the hand's other side
+    mirrored.
 
     Raises:
-        ConfigError: there are none, or they are of another object or kind of hand.
+        ConfigError: there are none, or they are of another object or hand family.
     """
     try:
         spec = json.loads((folder / "plan.json").read_text())["cells"][0]["spec"]
     except (OSError, ValueError, LookupError):
         raise ConfigError(
-            f"{folder} keeps no trials: give a folder of `dexstack eval reorient --keep`"
+            f"{folder} has no trials: give a folder of `dexstack eval reorient --keep`"
         ) from None
     whose, symmetry = load_hand(spec["hand"]), load_object(spec["object"]).symmetry
     if (load_object(spec["object"]).name, whose.family) != (obj, hand.family):
         raise ConfigError(
-            f"{folder} keeps trials of {spec['object']} in {whose.name}, not of {obj} in {hand.name}"
+            f"{folder} has trials of {spec['object']} in {whose.name}, not of {obj} in {hand.name}"
         )
     for path in sorted(folder.glob("trial-*.npz")):
         trial = load_outcome(path)
@@ -88,14 +86,12 @@ def read_logs(folder: Path, obj: str, hand: HandModel) -> Iterator[Log]:
 
 
 def _left(t: np.ndarray, error: np.ndarray, goal_WO: np.ndarray, dropped: bool) -> np.ndarray:
-    """(S,) time until the goal of the moment is reached, 0 while it is [s]; NaN where that is not
-    known."""
+    """Return the time (S,) until the current goal is reached, 0 while it is [s]; NaN if unknown."""
     left = np.full(len(t), np.nan)
     changes = 1 + np.flatnonzero(np.any(np.diff(goal_WO, axis=0) != 0.0, axis=1))
     for begin, end in zip([0, *changes], [*changes, len(t)], strict=True):
-        last = (
-            t[end] if end < len(t) else np.inf if dropped else np.nan
-        )  # the plan after it has the next goal already
+        # the sample after the last one of a goal already has the next goal
+        last = t[end] if end < len(t) else np.inf if dropped else np.nan
         for k in reversed(range(begin, end)):
             last = t[k] if error[k] < REACHED else last
             left[k] = last - t[k]
@@ -106,14 +102,17 @@ _featured = jax.jit(jax.vmap(features))
 
 
 def _joined(logs: Sequence[Log]) -> tuple[np.ndarray, np.ndarray]:
-    """Features (S, F) of all, and what the value should be (S,)."""
+    """Return the features (S, F) of all states and the target values (S,)."""
     parts = (np.concatenate([getattr(log, name) for log in logs]) for name in ("pose_WO", "q", "goal_WO"))
     return np.asarray(_featured(*parts)), 1.0 - np.exp(-np.concatenate([log.left_s for log in logs]) / TIME)
 
 
 def fit(logs: Sequence[Log], epochs: int, seed: int, seen: Sequence[int] | None = None) -> Any:
-    """Mean and spread of features (F,), and networks fitted to logs; features but those ``seen``
-    are hidden from them."""
+    """Fit networks to logs; return mean and standard deviation of the features (F,) and the layers.
+
+    Args:
+        seen: indices of the features that are used; None: all.
+    """
     import optax
 
     rng = np.random.default_rng(seed)
@@ -147,7 +146,7 @@ def fit(logs: Sequence[Log], epochs: int, seed: int, seen: Sequence[int] | None 
 
 
 def _missed(logs: Sequence[Log], fitted: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Squared errors of what was fitted, and of the logs' mean, summed over each trial (K,)."""
+    """Return the squared errors of fitted networks and of the logs' mean, summed over each trial (K,)."""
     (x, y), (mean, scale, layers) = _joined(logs), fitted
     ends = np.cumsum([len(log.left_s) for log in logs])[:-1]
     off = (np.asarray(networks(layers, (x - mean) / scale)).mean(axis=0) - y) ** 2
@@ -155,8 +154,8 @@ def _missed(logs: Sequence[Log], fitted: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def judged(logs: Sequence[Log], epochs: int, seed: int) -> dict[str, Any]:
-    """Shares of the variance explained on trials left out, and what the whole state adds with its
-    standard error."""
+    """Return the shares of the variance explained on held-out trials, and the gain of the whole state
+    with its standard error."""
     order = np.random.default_rng(seed).permutation(len(logs))
     seen: dict[str, Sequence[int] | None] = {"the error alone": [ERROR], "the whole state": None}
     off: dict[str, list[np.ndarray]] = {name: [] for name in seen}
@@ -184,11 +183,11 @@ def judged(logs: Sequence[Log], epochs: int, seed: int) -> dict[str, Any]:
 
 
 def learn(args: argparse.Namespace) -> Outcome:
-    """Judge on what is left out, then fit to all and write that."""
+    """Cross-validate, then fit to all trials and save."""
     hand, obj = load_hand(args.hand), load_object(args.object).name
     logs = [log for folder in args.folders for log in read_logs(folder, obj, hand) if len(log.left_s)]
     if len(logs) < FOLDS:
-        raise ConfigError(f"{len(logs)} trials are too few: {FOLDS} or more can be learned from")
+        raise ConfigError(f"{len(logs)} trials are too few: at least {FOLDS} are needed")
     results = {
         "trials": len(logs),
         "states": sum(len(log.left_s) for log in logs),
@@ -206,7 +205,7 @@ def learn(args: argparse.Namespace) -> Outcome:
             ),
         )
     shown = [(name, f"{share:.2f}") for name, share in results["explained"].items()]
-    lines = [table("variance explained on trials left out", ("what is seen", "share"), shown)]
+    lines = [table("variance explained on held-out trials", ("input", "share"), shown)]
     passed = results["gained"] > 2.0 * results["standard_error"]
     return Outcome(results | {"passed": passed}, _figure(results["explained"]), lines, args.seed)
 
@@ -217,27 +216,29 @@ def _figure(share: dict[str, float]) -> Figure:
     figure = Figure(figsize=(6.0, 2.0), layout="constrained")
     axes = figure.subplots()
     axes.barh(list(share), list(share.values()), color=[GREY, BLUE])
-    axes.set_xlabel("share of the variance explained, on trials left out")
+    axes.set_xlabel("share of the variance explained on held-out trials")
     return figure
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument(
-        "folders", type=Path, nargs="+", metavar="FOLDER", help="of `dexstack eval reorient --keep FOLDER`"
+        "folders",
+        type=Path,
+        nargs="+",
+        metavar="FOLDER",
+        help="folder of `dexstack eval reorient --keep FOLDER`",
     )
     p.add_argument(
-        "--object", default="cube", help="whose trials these are: a name, or the path of an object's YAML"
+        "--object", default="cube", help="object of the trials: a name, or the path of an object's YAML file"
     )
     p.add_argument(
         "--hand",
         default="right",
-        help="that the value is for: a side of the Allegro hand, or the path of a hand's YAML",
+        help="hand of the value: a side of the Allegro hand, or the path of a hand's YAML file",
     )
-    p.add_argument("--save", type=Path, metavar="FILE", help="write the networks there, as .json")
-    p.add_argument(
-        "--epochs", type=positive_int, default=8, metavar="N", help="times that every state is seen"
-    )
-    p.add_argument("--seed", type=natural, default=0, metavar="S", help="of folds, weights and batches")
+    p.add_argument("--save", type=Path, metavar="FILE", help="write the networks to this .json file")
+    p.add_argument("--epochs", type=positive_int, default=8, metavar="N", help="passes over all states")
+    p.add_argument("--seed", type=natural, default=0, metavar="S", help="seed of folds, weights and batches")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

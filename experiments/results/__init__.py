@@ -1,2 +1,1 @@
-"""Results of the experiments: one JSON file each, committed, and what makes pages of them (``python
--m experiments.results``)."""
+"""Kept results of the experiments, one JSON file each, and the generator of the pages that show them."""

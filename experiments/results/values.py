@@ -1,16 +1,4 @@
-"""A small language for one value of one result, as pages and tables write it.
-
-    mpc.results.solve_s.p50*1e3:.2f          file experiments/results/mpc.json, its keys one after
-    another, times 1000, two digits step.results.levels[3].ratio:.0f         the fourth entry of a
-    list ipopt.results.solvers[solver=ours].x     the entry of a list whose ``solver`` is ``ours``
-    palm.results["a.b c"]                    a key that is not a plain word rate(x.results.reached,
-    x.results.n)     a count or a rate and its n: "9 of 10 (90 %, 60 … 98 %)", the interval being
-    Wilson's of 95 %
-
-Numbers take Python's format specifications after a colon, and ``*`` or ``/`` with a number before
-it. Without a specification a value is shown as it stands; true and false are yes and no, null is a
-dash.
-"""
+"""Load results and format their values for tables."""
 
 from __future__ import annotations
 
@@ -24,20 +12,15 @@ from dexstack.errors import ConfigError
 from dexstack.report.statistics import wilson
 
 FOLDER = Path(__file__).parent
-_STEP = re.compile(
-    r'\.?(?P<key>[A-Za-z_][\w-]*)|\["(?P<quoted>[^"]+)"\]|\[(?P<index>\d+)\]|\[(?P<field>\w+)=(?P<value>[^\]]+)\]'
-)
-_RATE = re.compile(r"rate\((?P<count>.+), (?P<n>.+)\)")
-_FORM = re.compile(
-    r"(?P<path>(?:\"[^\"]*\"|\[[^\]]*\]|[^:*/\"\[])+)(?P<by>[*/][\d.e+-]+)?(?::(?P<format>.+))?"
-)
+_RATE = re.compile(r"rate\((.+), (.+)\)")
+_VALUE = re.compile(r"([^*/:]+)(?:([*/])([\d.e+-]+))?(?::(.+))?")
 
 
 def load_results(folder: Path = FOLDER) -> dict[str, Any]:
-    """Every result by the name of its file.
+    """Return every result of a folder by the name of its file.
 
     Raises:
-        ConfigError: a file is not JSON.
+        ConfigError: If a file is not JSON.
     """
     found = {}
     for path in sorted(folder.glob("*.json")):
@@ -48,76 +31,72 @@ def load_results(folder: Path = FOLDER) -> dict[str, Any]:
     return found
 
 
-def shown(documents: Any, expression: str) -> str:
-    """The text of an expression.
+def lookup(entry: Any, path: str) -> Any:
+    """Return the value at a path of keys and indices joined by dots, None if it is absent."""
+    for key in path.split("."):
+        if isinstance(entry, list) and key.isdigit() and int(key) < len(entry):
+            entry = entry[int(key)]
+        elif isinstance(entry, Mapping):
+            entry = entry.get(key)
+        else:
+            return None
+    return entry
+
+
+def cell(entry: Any, expression: str) -> str:
+    """Return the text of an expression, a dash where the entry lacks the value.
 
     Args:
-        documents: what the expression's first key is looked up in.
+        entry: Mapping or list in which the path is looked up.
+        expression: ``path``, ``path*factor:format``, or ``rate(path of a count, path of n)``.
 
     Raises:
-        ConfigError: nothing has that name, or the value is not of that kind.
+        ConfigError: If the value does not fit the expression.
     """
-    rate = _RATE.fullmatch(expression)
-    if rate:
-        return proportion(looked_up(documents, rate["count"]), looked_up(documents, rate["n"]))
-    parts = _FORM.fullmatch(expression)
-    if not parts:
-        raise ConfigError(f"'{expression}' is not an expression of a result")
-    value = looked_up(documents, parts["path"])
+    try:
+        if match := _RATE.fullmatch(expression):
+            count, n = (lookup(entry, path) for path in match.groups())
+            return "–" if count is None else rate(count, n)
+        path, sign, factor, form = _VALUE.fullmatch(expression).groups()
+        scale = float(factor or 1) if sign != "/" else 1 / float(factor)
+        return _text(lookup(entry, path), scale, form)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ConfigError(f"cannot show '{expression}': {error}") from None
+
+
+def rate(count: int | float | list, n: int) -> str:
+    """Return "9 of 10 (90 %, 60 … 98 %)", with Wilson's interval of 95 %.
+
+    Args:
+        count: Number of successes, share of successes, or one truth value per trial.
+        n: Number of trials.
+
+    Raises:
+        ValueError: If the count does not lie in 0 … n.
+    """
+    count = sum(count) if isinstance(count, list) else round(count * n) if isinstance(count, float) else count
+    if not 0 <= count <= n:
+        raise ValueError(f"{count} of {n} is not a proportion")
+    low, high = wilson(count, n)
+    return f"{count} of {n} ({100 * count / n:.0f} %, {100 * low:.0f} … {100 * high:.0f} %)"
+
+
+def _text(value: Any, scale: float, form: str | None) -> str:
     if value is None:
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
-        return ", ".join(f"{v} {str(k).replace('_', ' ')}" for k, v in value.items())
-    try:
-        if parts["by"]:
-            factor = float(parts["by"][1:])
-            value = value * factor if parts["by"][0] == "*" else value / factor
-        return format(value, parts["format"] or "")
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"'{expression}': {error}") from None
+        return ", ".join(f"{count} {key.replace('_', ' ')}" for key, count in value.items())
+    if isinstance(value, list):
+        return ", ".join(_text(x, scale, form) for x in value)
+    if form is None and not isinstance(value, float):
+        return str(value)
+    return format(value * scale, form or ".3g")
 
 
-def looked_up(documents: Any, path: str) -> Any:
-    """The value at a path.
-
-    Raises:
-        ConfigError: there is none.
-    """
-    at, value = 0, documents
-    while at < len(path):
-        step = _STEP.match(path, at)
-        if not step:
-            raise ConfigError(f"'{path}' is not a path: cannot read '{path[at:]}'")
-        try:
-            value = _entry(value, step)
-        except (KeyError, IndexError, TypeError, StopIteration):
-            known = f"; known: {', '.join(map(str, value))}" if isinstance(value, Mapping) else ""
-            raise ConfigError(f"no result has '{path}': nothing at '{step.group()}'{known}") from None
-        at = step.end()
-    return value
-
-
-def _entry(value: Any, step: re.Match[str]) -> Any:
-    if step["index"] is not None:
-        return value[int(step["index"])]
-    if step["field"] is not None:
-        return next(entry for entry in value if str(entry[step["field"]]) == step["value"])
-    return value[step["key"] or step["quoted"]]
-
-
-def proportion(count: Any, n: Any) -> str:
-    """A count or a rate (a float) of n, with its interval.
-
-    Raises:
-        ConfigError: they are not of that kind.
-    """
-    if isinstance(count, float):
-        count = round(count * n)
-    if isinstance(count, list):
-        count = sum(map(bool, count))
-    if not (isinstance(count, int) and isinstance(n, int) and 0 <= count <= n and n > 0):
-        raise ConfigError(f"{count!r} of {n!r} is not a proportion")
-    low, high = wilson(count, n)
-    return f"{count} of {n} ({100 * count / n:.0f} %, {100 * low:.0f} … {100 * high:.0f} %)"
+def table(columns: Any, rows: Any) -> str:
+    """Return a Markdown table."""
+    escaped = [[text.replace("|", "\\|") for text in row] for row in (columns, *rows)]
+    lines = ["| " + " | ".join(row) + " |" for row in escaped]
+    return "\n".join([lines[0], "|" + "---|" * len(escaped[0]), *lines[1:]]) + "\n"

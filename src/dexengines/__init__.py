@@ -1,5 +1,5 @@
-"""Contact engines behind one interface: :func:`load` for a scene, :func:`rollout` for many; each is
-imported on demand."""
+"""Contact engines behind one interface: :func:`load` for a scene, :func:`rollout` for many; engines
+are imported on demand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import importlib.util
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from dexengines.errors import EngineError, unknown_name
+from dexengines.errors import EngineError as EngineError
+from dexengines.errors import unknown_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from dexengines.batch import rollout as rollout
     from dexengines.materials import Materials
     from dexengines.scene import Scene
+    from dexengines.scene import State as State
+    from dexengines.scene import stack as stack
 
 ENGINES = {
     "mujoco": ("dexengines.mujoco", "MujocoScene"),
@@ -25,7 +28,7 @@ ENGINES = {
     "lcp": ("dexengines.lcp.scene", "LcpScene"),
     "soft": ("dexengines.soft.scene", "SoftScene"),
 }
-"""Module and :class:`~dexengines.scene.Scene` of every engine."""
+"""Module and :class:`~dexengines.scene.Scene` of each engine."""
 
 COMPILED = ("hydroelastic", "lcp", "soft")
 """Engines whose kernels numba compiles; each has an extra of its name."""
@@ -95,9 +98,10 @@ def load(
     return cls(read_model(scene, dt), materials, **options)
 
 
-def __getattr__(name: str) -> Any:
-    if name != "rollout":
-        raise AttributeError(name)
-    from dexengines.batch import rollout
+_LAZY = {"rollout": "dexengines.batch", "stack": "dexengines.scene", "State": "dexengines.scene"}
 
-    return rollout
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'dexengines' has no attribute '{name}'")
+    return getattr(importlib.import_module(_LAZY[name]), name)

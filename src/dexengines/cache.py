@@ -10,6 +10,7 @@ import functools
 import hashlib
 import importlib
 import os
+import tempfile
 import time
 from pathlib import Path
 
@@ -19,8 +20,10 @@ KEPT = 30 * 24 * 3600.0
 
 def cache_folder(program: str, kind: str) -> Path:
     """Return the folder of one kind of results of a program; it may not exist yet."""
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(home) / program / kind
+    folder = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if folder.startswith("~"):  # the user has no home
+        folder = tempfile.gettempdir()
+    return Path(folder) / program / kind
 
 
 @functools.cache

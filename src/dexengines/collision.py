@@ -1,5 +1,5 @@
-"""Collision geometry of a MuJoCo model, read once for all engines: geoms with their materials, and the
-pairs that may touch."""
+"""Collision geometry of a MuJoCo model, read once for all engines: geoms with their materials, and
+the pairs that may touch."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ def geom_name(model: mujoco.MjModel, geom: int) -> str:
 
 
 def may_touch(model: mujoco.MjModel, a: int, b: int) -> bool:
-    """Return whether two bodies may collide by MuJoCo's rules: not if welded together, if one is the
-    moving parent of the other, or if excluded."""
+    """Return whether two bodies may collide by MuJoCo's rules: not if welded together, if one is
+    the moving parent of the other, or if excluded."""
     a, b = min(a, b), max(a, b)
     wa, wb = model.body_weldid[a], model.body_weldid[b]
     parents = model.body_weldid[model.body_parentid[wa]], model.body_weldid[model.body_parentid[wb]]
@@ -152,8 +152,8 @@ def overlap_as_built(model: mujoco.MjModel, a: int, b: int, data: mujoco.MjData)
 
 
 def read_collision(model: mujoco.MjModel, materials: Materials = None) -> Collision:
-    """Return the geoms and pairs of a model after contype and conaffinity, excludes, explicit pairs,
-    the parents' rule and :func:`overlap_as_built`.
+    """Return the geoms and pairs of a model after contype and conaffinity, excludes, explicit
+    pairs, the parents' rule and :func:`overlap_as_built`.
 
     Raises:
         EngineError: see :func:`~dexengines.materials.read_materials`.

@@ -1,5 +1,5 @@
-"""Coupled joints, q_f − q_f0 = a₀ + a₁ (q_l − q_l0): MuJoCo's ``equality/joint``, for engines without
-constraints.
+"""Coupled joints, q_f − q_f0 = a₀ + a₁ (q_l − q_l0): MuJoCo's ``equality/joint``, for engines
+without constraints.
 
 MuJoCo's soft constraint [Computation, eq. 6 and 11] at the impedance d of zero error applies the
 force f = (−b ṙ − k r − r̈)/R to the error r of a coupling, with R = (1 − d)/d Â and Â its inverse

@@ -65,7 +65,8 @@ FEATURES: dict[str, Callable[[mujoco.MjModel, Collision], list[str]]] = {
 """Function that names the elements of a model with a feature, by the feature's name."""
 
 FORCES = ("joint spring", "tendon force", "gravity compensation", "joint coupling", "dry joint friction")
-"""Features that scenes apply as forces in engines without them: see :class:`dexengines.forces.Forces`."""
+"""Features that scenes apply as forces in engines without them: see
+:class:`dexengines.forces.Forces`."""
 
 
 def missing(model: mujoco.MjModel, lacks: Sequence[str], collision: Collision = NONE) -> dict[str, list[str]]:

@@ -2,8 +2,8 @@
 
 **Compilation.** :func:`entry` decorates kernels that Python calls, :func:`inner` those that only
 kernels call. Numba optimises each function together with all that it calls, and emits machine code
-for it: a function five calls deep is optimised and emitted six times, and which copy runs depends on
-whether a kernel was compiled or loaded. Here an inner kernel is lowered only; each entry is
+for it: a function five calls deep is optimised and emitted six times, and which copy runs depends
+on whether a kernel was compiled or loaded. Here an inner kernel is lowered only; each entry is
 optimised once, together with all of its inner kernels. A division by zero gives an infinity, as in
 NumPy, instead of a branch at every division.
 

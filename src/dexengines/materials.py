@@ -1,4 +1,5 @@
-"""Surface properties that MuJoCo's own fields lack: moduli, stiffnesses, restitution, resolution."""
+"""Surface properties that MuJoCo's own fields lack: moduli, stiffnesses, restitution,
+resolution."""
 
 from __future__ import annotations
 

@@ -241,8 +241,8 @@ class Scene(abc.ABC):
     # --- contact reports ---
 
     def _contact(self, a: Geom, b: Geom, data: mujoco.MjData, force_W: np.ndarray | None = None) -> Contact:
-        """Return the contact of two geoms at their nearest points by MuJoCo's distances, at the poses
-        in ``data``."""
+        """Return the contact of two geoms at their nearest points by MuJoCo's distances, at the
+        poses in ``data``."""
         ends = np.zeros(6)
         gap = mujoco.mj_geomDistance(self.model, data, a.id, b.id, NEAR, ends)
         normal = ends[3:] - ends[:3]

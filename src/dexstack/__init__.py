@@ -1,5 +1,4 @@
-"""dexstack: contact-rich in-hand manipulation. The names a researcher starts from, each imported
-when it is first asked for."""
+"""dexstack: contact-rich in-hand manipulation. The main names, imported on first use."""
 
 from __future__ import annotations
 
@@ -25,7 +24,6 @@ _HOMES = {
     "load_object": "dexstack.model.objects",
     "load_task": "dexstack.tasks",
 }
-_MODULES = ("tasks", "engines")
 
 __all__ = [
     "Observation",
@@ -43,12 +41,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
-    if name in _MODULES:
-        return importlib.import_module(f"dexstack.{name}")
-    raise AttributeError(
-        f"module 'dexstack' has no attribute '{name}'; it has {', '.join(sorted((*_HOMES, *_MODULES)))}"
-    )
+    if name == "tasks":
+        return importlib.import_module("dexstack.tasks")
+    raise AttributeError(f"module 'dexstack' has no attribute '{name}'; it has {', '.join(sorted(__all__))}")
 
 
 def __dir__() -> list[str]:
-    return sorted((*globals(), *_HOMES, *_MODULES))
+    return sorted({*globals(), *__all__})

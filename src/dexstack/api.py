@@ -1,4 +1,4 @@
-"""The stack as a library: a planner to ask, and a closed loop to run."""
+"""The stack as a library: :class:`Planner` plans once, :func:`closed_loop` runs trials."""
 
 from __future__ import annotations
 
@@ -12,23 +12,12 @@ from dexstack.control.base import Observation, Plan
 from dexstack.graph.settings import Spec, make_task, read_settings
 from dexstack.process.compilation import use_compilation_cache
 from dexstack.sim.loop import Loop
-from dexstack.tasks.base import AS_BELIEVED, Goal, Scene, Task, World
-from dexstack.tasks.controller import Controller
-
-
-def _spec(
-    task: str | type[Task],
-    obj: str,
-    hand: str,
-    files: Sequence[str | Path],
-    set: Mapping[str, Any],
-    plant: str,
-) -> Spec:
-    return Spec(task, obj, hand, tuple(map(str, files)), tuple(sorted(set.items())), plant)
+from dexstack.tasks.base import AS_BELIEVED, Goal, Setup, Task, World
+from dexstack.tasks.controller import make_controller
 
 
 class Planner:
-    """Contact detection and planner of one task, object and hand; compiled when it is made.
+    """Contact detection and planner of one task, object and hand; compiled at construction.
 
     Example::
 
@@ -48,79 +37,77 @@ class Planner:
     ) -> None:
         """
         Args:
-            task: name, path of a Python file, or a class.
-            object: name, or the path of an object's YAML.
-            hand: side, or the path of a hand's YAML.
-            files: parameter files after the task's own.
-            set: single parameters that win over all files, e.g. ``{"model": "dual"}``.
+            task: name, path of a Python file, or class.
+            object: name, or path of an object's YAML file.
+            hand: side, or path of a hand's YAML file.
+            files: parameter files that follow the task's; the last wins.
+            set: single parameters that win over all files, e.g. ``{"model": "dsdf"}``.
 
         Raises:
-            ConfigError: an unknown name, a file that cannot be used, a parameter out of its range.
+            ConfigError: unknown name, unusable file, or parameter out of range.
         """
         use_compilation_cache()
-        spec = _spec(task, object, hand, files, set or {}, "mujoco")
+        spec = Spec(task, object, hand, tuple(map(str, files)), tuple(sorted((set or {}).items())))
         settings = read_settings(spec)
         self.task = make_task(spec, settings)
-        self.scene: Scene = self.task.scene()
-        self._controller = Controller(self.task, self.scene, settings)
-        self._controller.warm_up()
+        self.scene: Setup = self.task.scene()
+        controller = make_controller(self.task, self.scene, settings)
+        controller.warm_up()
+        self._detector, self._planner = controller.detector, controller.planner
 
     @property
     def weights(self) -> Any:
-        """The cost's weights: an immutable block, to be replaced as a whole
+        """Weights of the cost, an immutable block; replace it as a whole
         (``dataclasses.replace``)."""
-        return self._controller.planner.weights
+        return self._planner.weights
 
     @weights.setter
     def weights(self, weights: Any) -> None:
-        self._controller.planner.weights = weights
+        self._planner.weights = weights
 
     @property
     def theta(self) -> Any:
-        """θ of the model that is planned with, to be replaced as a whole."""
-        return self._controller.planner.theta
+        """θ of the planner's model; replace it as a whole."""
+        return self._planner.theta
 
     @theta.setter
     def theta(self, theta: Any) -> None:
-        self._controller.planner.theta = theta
+        self._planner.theta = theta
 
     def start(self) -> Observation:
-        """The state in which a trial starts, without its noise."""
+        """Return the state in which a trial starts, without noise."""
         return self.observe(self.scene.start.pose_WO, self.scene.rest)
 
     def observe(self, pose_WO: np.ndarray, q: np.ndarray, t: float = 0.0) -> Observation:
-        """What is seen of an object pose (7,) [m, wxyz] and joint positions (N,) [rad, m] at time
-        ``t`` [s]: these, and their contacts."""
-        return Observation(
-            t, np.asarray(pose_WO, float), np.asarray(q, float), self._controller.detector.detect(pose_WO, q)
-        )
+        """Detect contacts at object pose (7,) [m, wxyz] and joint positions (N,) [rad, m], and return
+        the observation at time ``t`` [s]."""
+        contacts = self._detector.detect(pose_WO, q)
+        return Observation(t, np.asarray(pose_WO, float), np.asarray(q, float), contacts)
 
     def plan(self, observation: Observation, goal: Goal | np.ndarray) -> Plan:
-        """The next command and what it leads to; the warm start is that of the plan before."""
-        return self._controller.planner.plan(observation, _pose(goal))
+        """Plan towards a goal, warm-started by the last plan."""
+        return self._planner.plan(observation, _pose(goal))
 
     def plan_batch(self, observations: Sequence[Observation], goals: Sequence[Goal | np.ndarray]) -> Plan:
-        """Plans from many states at once, each from a cold start; every array of the plan has a
+        """Plan from many states at once, each from a cold start; return one plan whose arrays have a
         leading axis.
 
         Raises:
-            ConfigError: the planner has no batches.
+            ConfigError: the planner plans one state at a time.
         """
         import jax
 
         from dexstack.errors import ConfigError
 
-        batch = getattr(self._controller.planner, "plan_batch", None)
+        batch = getattr(self._planner, "plan_batch", None)
         if batch is None:
-            raise ConfigError(
-                f"the planner {type(self._controller.planner).__name__} plans one state at a time"
-            )
+            raise ConfigError(f"the planner {type(self._planner).__name__} plans one state at a time")
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *observations)
         return batch(stacked, np.stack([_pose(goal) for goal in goals]))
 
     def reset(self) -> None:
-        """Forget the warm start."""
-        self._controller.planner.reset()
+        """Discard the warm start."""
+        self._planner.reset()
 
 
 def closed_loop(
@@ -133,19 +120,18 @@ def closed_loop(
     files: Sequence[str | Path] = (),
     set: Mapping[str, Any] | None = None,
 ) -> Loop:
-    """A closed loop in this process: ``closed_loop().run(k=0, seed=0)`` runs the first trial of the
-    task.
+    """Return a closed loop in this process: ``closed_loop().run(k=0, seed=0)`` runs the first trial
+    of the task.
 
     Args:
         plant: name of a physics engine, see :data:`dexstack.plants.PLANTS`.
-        world: factors on mass, friction and size that the plant has and the controller does not
-            know.
+        world: true mass, friction, size and so on of the plant, unknown to the controller.
 
     Raises:
-        ConfigError: see :class:`Planner`; or the plant refuses hand, object or parameters.
+        ConfigError: see :class:`Planner`; or the plant rejects hand, object or parameters.
     """
     use_compilation_cache()
-    spec = _spec(task, object, hand, files, set or {}, plant)
+    spec = Spec(task, object, hand, tuple(map(str, files)), tuple(sorted((set or {}).items())), plant)
     settings = read_settings(spec)
     return Loop(make_task(spec, settings), settings, plant, world)
 

@@ -1,9 +1,8 @@
-"""Tunable parameters: declared once, as a dataclass, for the library, the YAML files and the ROS
-nodes alike.
+"""Tunable parameters, declared once for the library, the YAML files and the ROS nodes.
 
-A parameter block is a frozen dataclass whose fields are made with :func:`param`, which carries the
-description and the valid range. It is filled from a ROS 2 parameter file (``/**: ros__parameters:
-{...}``), so that an evaluation without ROS and a node on the robot read the same file.
+A parameter block is a frozen dataclass whose fields are made with :func:`param`, which carries
+description and valid range. It is filled from a ROS 2 parameter file (``/**: ros__parameters:
+{...}``), so that an evaluation without ROS and a node read the same file.
 """
 
 from __future__ import annotations
@@ -26,12 +25,10 @@ P = TypeVar("P")
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Ten times as fast where PyYAML was built with libyaml; a start reads a parameter file once
-    for every block."""
+    """Safe loader, ten times as fast with libyaml; every block reads its file again."""
 
 
-# PyYAML asks for a dot and a sign, as in 20.0e-6 and 1.0e+3, and takes 20e-6 for a word; ROS 2
-# takes it for a number
+# PyYAML reads 20e-6 (without a dot) as a string, ROS 2 as a number
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
 )
@@ -40,29 +37,31 @@ _Loader.add_implicit_resolver(
 def param(
     default: Any, doc: str, lo: float | None = None, hi: float | None = None, choices: Collection[str] = ()
 ) -> Any:
-    """A dataclass field with a description and an inclusive range, or all names there are; lists
-    are tuples and checked per entry."""
+    """Make a dataclass field with a description, and an inclusive range or all valid names.
+
+    Lists are tuples, checked per entry.
+    """
     return dataclasses.field(default=default, metadata={"doc": doc, "lo": lo, "hi": hi, "choices": choices})
 
 
 def numbers(block: Any) -> dict[str, Any]:
-    """The numbers of a parameter block as float32 scalars, for a compiled function."""
+    """Return the numbers of a parameter block as float32 scalars, for a compiled function."""
     return {f.name: np.float32(getattr(block, f.name)) for f in dataclasses.fields(block)}
 
 
 def share_dir() -> Path:
-    """The folder that holds ``config/`` and ``launch/``: the checkout, or ``share/dexstack`` of the
-    installation."""
-    here = Path(__file__).resolve()
-    for root in (
-        here.parents[2],
-        Path(sys.prefix) / "share" / "dexstack",
-        *(p / "share" / "dexstack" for p in here.parents),
-    ):
+    """Return the folder of ``config/`` and ``launch/``: the checkout, or ``share/dexstack`` of the
+    installation.
+
+    Raises:
+        ConfigError: there is no such folder.
+    """
+    here, share = Path(__file__).resolve(), Path("share", "dexstack")
+    for root in (here.parents[2], Path(sys.prefix) / share, *(folder / share for folder in here.parents)):
         if (root / "config").is_dir():
             return root
     raise ConfigError(
-        f"no config folder was found beside {here.parent} or under {sys.prefix}/share/dexstack; reinstall dexstack"
+        f"found no config folder near {here.parent} or in {Path(sys.prefix) / share}; reinstall dexstack"
     )
 
 
@@ -111,35 +110,51 @@ def make_params(cls: type[P], values: Mapping[str, Any], *, ignore_unknown: bool
     return cls(**{k: coerce(k, v, fields[k], hints[k]) for k, v in values.items() if k in fields})
 
 
-def read_parameter_file(path: str | Path, node: str) -> dict[str, Any]:
-    """The parameters a ROS 2 YAML file gives to ``node``: those of all nodes, then of the node in
-    any namespace, then its own.
+class Section(typing.NamedTuple):
+    """One section of a ROS 2 parameter file."""
+
+    key: str
+    """Key as written in the file."""
+    namespace: str
+    """Namespace that the section is restricted to, without leading slash; empty: any."""
+    node: str
+    """Node name; ``**``: all nodes."""
+    values: Mapping[str, Any]
+
+    def matches(self, node: str, namespace: str) -> bool:
+        """Return whether the section applies to ``node`` in ``namespace``."""
+        return self.node in ("**", node) and self.namespace in ("", namespace.strip("/"))
+
+
+def read_parameter_file(path: str | Path, node: str, namespace: str = "") -> dict[str, Any]:
+    """Return the parameters that a ROS 2 YAML file gives to ``node`` in ``namespace``.
+
+    A key without a namespace (``mpc``, ``/mpc``, ``/**/mpc``) matches the node in any namespace.
+    The more specific section wins: all nodes, then the node in any namespace, then the node in its
+    namespace.
 
     Raises:
-        ConfigError: the file is missing or is not a ROS 2 parameter file.
+        ConfigError: the file cannot be read or is not a ROS 2 parameter file.
     """
-    path = Path(path)
-    document = _read_document(path)
-    values: dict[str, Any] = {}
-    for key in ("/**", f"/**/{node}", f"/{node}", node):
-        values.update(_section(path, document, key))
-    return values
+    matching = [section for section in read_sections(path) if section.matches(node, namespace)]
+    matching.sort(key=lambda s: (s.node != "**", s.namespace != "", -s.key.count("/")))
+    return {name: value for section in matching for name, value in section.values.items()}
 
 
 def parse_yaml(text: str) -> Any:
-    """What YAML says, numbers as ROS 2 reads them: 20e-6 is one.
+    """Parse YAML, with numbers as ROS 2 reads them (20e-6).
 
     Raises:
-        yaml.YAMLError: it is not valid YAML.
+        yaml.YAMLError: the text is not valid YAML.
     """
     return yaml.load(text, _Loader)
 
 
 def read_yaml_file(path: Path, what: str = "") -> Any:
-    """What a YAML file holds; ``what`` says in a refusal what it should be.
+    """Read a YAML file; ``what`` precedes its path in an error.
 
     Raises:
-        ConfigError: the file is missing, or is not valid YAML.
+        ConfigError: the file cannot be read or is not valid YAML.
     """
     try:
         return parse_yaml(path.read_text())
@@ -149,27 +164,20 @@ def read_yaml_file(path: Path, what: str = "") -> Any:
         raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
 
 
-def _read_document(path: Path) -> dict[str, Any]:
-    document = read_yaml_file(path, "the parameter file ")
-    if not isinstance(document, dict):
-        raise ConfigError(f"{path} holds no parameters (expected '/**:' or node names at the top)")
-    return document
-
-
-def _section(path: Path, document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    section = document.get(key) or {}
-    if not isinstance(section, dict) or (section and "ros__parameters" not in section):
-        raise ConfigError(f"section '{key}' of {path} has no 'ros__parameters'")
-    return section.get("ros__parameters") or {}
-
-
-def read_sections(path: str | Path) -> dict[str, set[str]]:
-    """Names of the parameters in each section of a ROS 2 parameter file, by node; those of all
-    nodes under ``**``.
+def read_sections(path: str | Path) -> list[Section]:
+    """Return all sections of a ROS 2 parameter file.
 
     Raises:
-        ConfigError: see :func:`read_parameter_file`.
+        ConfigError: the file is missing or is not a ROS 2 parameter file.
     """
-    document = _read_document(Path(path))
-    nodes = {key: key.strip("/").removeprefix("**/").rpartition("/")[2] or "**" for key in document}
-    return {node: set(_section(Path(path), document, key)) for key, node in nodes.items()}
+    document = read_yaml_file(Path(path), "the parameter file ")
+    if not isinstance(document, dict):
+        raise ConfigError(f"{path} holds no parameters (expected '/**:' or node names at the top)")
+    return [_section(path, str(key), content or {}) for key, content in document.items()]
+
+
+def _section(path: str | Path, key: str, content: Any) -> Section:
+    if not isinstance(content, dict) or (content and "ros__parameters" not in content):
+        raise ConfigError(f"section '{key}' of {path} has no 'ros__parameters'")
+    namespace, _, node = key.strip("/").rpartition("/")
+    return Section(key, "" if namespace == "**" else namespace, node, content.get("ros__parameters") or {})

@@ -1,4 +1,4 @@
-"""The one exception a user of dexstack has to know."""
+"""Errors of invalid input."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Iterable, Iterator
 
 
 class ConfigError(ValueError):
-    """What the user brought (file, parameter, model) cannot be used.
+    """Invalid input of the user: a file, parameter or model.
 
-    The message is one sentence that names what is wrong and where; commands print it without a
+    The message is one sentence that names the fault and its place; commands print it without a
     traceback and exit with code 2.
     """
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> ConfigError:
-    """The refusal of a name, with the nearest one that there is."""
+    """Return the error for an unknown name, with the closest known one."""
     known = sorted(known)
     near = difflib.get_close_matches(name, known, 1, 0.5)
     meant = f"; did you mean '{near[0]}'?" if near else ""
@@ -25,10 +25,10 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> ConfigError:
 
 @contextlib.contextmanager
 def writing(what: object) -> Iterator[None]:
-    """Write a file inside; what the system refuses is refused in one sentence.
+    """Turn an OSError of the ``with`` block into a ConfigError.
 
     Raises:
-        ConfigError: ``what`` cannot be written.
+        ConfigError: ``what``, the file written in the block, cannot be written.
     """
     try:
         yield

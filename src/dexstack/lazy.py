@@ -1,5 +1,4 @@
-"""What is found by name, and imported only when it is asked for; or by the path of a user's own
-Python file."""
+"""Registries of classes by name, imported on demand, or by the path of a user's Python file."""
 
 from __future__ import annotations
 
@@ -16,19 +15,21 @@ from dexstack.errors import ConfigError, unknown_name
 
 
 class Registry(Mapping[str, tuple[str, ...]]):
-    """Names of one kind of thing, each with a module and names in it: a class or function, then its
-    parameter class.
+    """Classes or functions of one kind by name, each with its parameter class.
 
-    In place of a name there may be the path of a Python file, ``my_plant.py``, which sets the
-    kind's constant, ``PLANT``, to a class with its parameter class as ``Params``. Every such path
-    is ``in`` a registry.
+    The path of a Python file, such as ``my_plant.py``, may replace a name. The file sets the kind's
+    constant, here ``PLANT``, to a class with its parameter class as ``Params``. Every such path is
+    ``in`` a registry.
+
+    Args:
+        what: the kind; in capitals, the constant of users' files.
+        entries: module and names in it, by name.
+        base: module and name of the base class of users' classes.
     """
 
     def __init__(
         self, what: str, entries: Mapping[str, tuple[str, ...]], base: tuple[str, str] | None = None
     ) -> None:
-        """``what`` it is, for refusals and, in capitals, the constant of own files; module and name
-        of a ``base`` class of theirs."""
         self.what, self._entries, self._base = what, dict(entries), base
 
     def __getitem__(self, name: str) -> tuple[str, ...]:
@@ -44,11 +45,11 @@ class Registry(Mapping[str, tuple[str, ...]]):
         return name in self._entries or is_own(name)
 
     def load(self, name: str) -> tuple[Any, ...]:
-        """The things of that name.
+        """Import the class or function, and its parameter class.
 
         Raises:
-            ConfigError: there is none; or a file that is missing, cannot be run, or does not hold
-                one.
+            ConfigError: the name is unknown, or the file is missing, cannot be run, or does not
+                define such a class.
         """
         if is_own(name):
             own = self._own(name)
@@ -76,14 +77,13 @@ class Registry(Mapping[str, tuple[str, ...]]):
 
 
 def is_own(name: object) -> bool:
-    """Whether a name is the path of a Python file."""
+    """Return whether a name is the path of a Python file."""
     return isinstance(name, str) and name.endswith(".py")
 
 
 @functools.lru_cache
 def _run(path: Path, changed: int, what: str) -> Any:
-    """The module of a file in a state: one however often it is asked for, since parameters are
-    found by their class."""
+    """Import a file once per modification time, since parameters are found by their class."""
     name = f"dexstack_{what}_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None

@@ -1,5 +1,5 @@
-"""Pressure field contact ("hydroelastic"): meshes with a pressure field, their contact surface, and
-what acts on it."""
+"""Pressure field contact ("hydroelastic"): meshes with a pressure field, their contact surface and
+its forces."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Broad phase: trees of axis-aligned boxes over triangles, built once per mesh; where the triangles
-of two bodies may cross.
+"""Broad phase: trees of axis-aligned boxes over triangles, built once per mesh, and the test
+whether two triangles may cross.
 
 A node has up to eight children whose boxes are stored lane by lane, so that one pass of vector
-instructions tests them all.
+instructions tests all of them.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import numpy as np
 from dexengines.kernels import KERNEL, inner
 
 LANES = 8
-"""Children of a node at most."""
+"""Largest number of children of a node."""
 MARGIN = 1e-13
 """Distance from a plane [m] below which a corner may be on it."""
 EMPTY = -1e30
-"""Half width of a child that is not there: no test passes."""
+"""Half width of an absent child, which fails every test."""
 
 
 def build_tree(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Tree over n ≥ 1 boxes, parts of equal number along the longest axis.
+    """Build a tree over n ≥ 1 boxes, split into equal counts along the longest axis.
 
     Args:
         lower: (n, 3) least corner of every box.
@@ -32,7 +32,7 @@ def build_tree(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.nda
         box (N + n, 6): centre and half widths of the N nodes, the root first, then of the items in
             the order of the tree;
         lane (N, 6, 8): the same of every node's children; child (N, 8) int32: their rows in
-            ``box``; order (n,) int32: which item is where.
+            ``box``; order (n,) int32: the items in the order of the tree.
     """
     n = len(lower)
     order = np.arange(n)
@@ -80,10 +80,10 @@ def build_tree(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.nda
 
 @inner(forceinline=True, **(KERNEL | {"fastmath": {"contract", "nnan", "nsz"}}))
 def _hits(lane, n, box, k, m00, m01, m02, m10, m11, m12, m20, m21, m22, q0, q1, q2, corner, t):
-    """Which children of node n touch box k of the other body, bit by bit.
+    """Return the bit mask of the children of node n that touch box k of the other body.
 
-    Tested along the six face normals and, where the box is that of triangle t ≥ 0 in ``corner``,
-    the triangle's own. The matrix m and the vector q take the other body's frame into the node's.
+    Tested along the six face normals and, if the box is that of triangle t ≥ 0 in ``corner``, along
+    the triangle's normal. Matrix m and vector q map the other body's frame to the node's.
     """
     a00, a01, a02 = abs(m00), abs(m01), abs(m02)
     a10, a11, a12 = abs(m10), abs(m11), abs(m12)
@@ -127,11 +127,10 @@ def _hits(lane, n, box, k, m00, m01, m02, m10, m11, m12, m20, m21, m22, q0, q1, 
 
 @inner(forceinline=True, **KERNEL)
 def descend(pa, pb, i, j, R, p, stack, top):
-    """Put on the stack the pairs of one body's node with those children of the other's that touch
-    it; the new height.
+    """Push the pairs of one body's node with those children of the other's that touch it; return
+    the new height of the stack.
 
-    The larger node's children are taken; ``i`` and ``j`` are rows of the boxes and not both
-    triangles.
+    The larger node is split; ``i`` and ``j`` are rows of the boxes and not both triangles.
     """
     larger = pa.box[i, 3] + pa.box[i, 4] + pa.box[i, 5] > pb.box[j, 3] + pb.box[j, 4] + pb.box[j, 5]
     of_a = i < len(pa.lane) and (larger or j >= len(pb.lane))
@@ -165,8 +164,8 @@ def descend(pa, pb, i, j, R, p, stack, top):
 
 @inner(forceinline=True, **KERNEL)
 def _reach(d0, d1, d2, c0, c1, c2):
-    """Where a triangle meets the other's plane: interval of coordinates c, given signed distances d
-    of its corners, not all of a sign."""
+    """Return the interval of coordinates c in which a triangle meets a plane, given the signed
+    distances d of its corners, not all of one sign."""
     if (d0 > 0.0) == (d1 > 0.0):  # corner 2 is alone
         d0, d2, c0, c2 = d2, d0, c2, c0
     elif (d0 > 0.0) == (d2 > 0.0):  # corner 1 is alone
@@ -178,9 +177,9 @@ def _reach(d0, d1, d2, c0, c1, c2):
 
 @inner(forceinline=True, **KERNEL)
 def triangles_apart(ca, u, cb, v, R, p):
-    """Whether triangle u of A and triangle v of B do not cross; false where they only might touch.
+    """Return True if triangle u of A and triangle v of B certainly do not cross.
 
-    Each is tested against the other's plane, then the stretches in which they meet the line common
+    Each is tested against the other's plane, then the intervals in which they meet the line common
     to both planes (Möller).
     """
     # B's corners above A's plane

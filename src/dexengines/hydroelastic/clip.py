@@ -1,10 +1,10 @@
 """Polygons of one pair of elements: the equal-pressure plane in two tets, and a rigid triangle in
 one tet.
 
-A polygon lives in the first rows of a scratch array, one vertex a row: x, y, z in A's frame, then
-four barycentric coordinates in the tet that clips it, so that cutting with a face costs no more
-than interpolating a row. ``label[i]`` names what lies behind the edge from vertex i to vertex i +
-1: 0…3 a face of A's tet, 4…7 a face of B's tet or, for a rigid triangle, one of its edges.
+A polygon is stored in the first rows of a scratch array, one vertex a row: x, y, z in A's frame,
+then four barycentric coordinates in the tet that clips it, so that a cut only interpolates rows.
+``label[i]`` names the element side that cut the edge from vertex i to vertex i + 1: 0…3 a face of
+A's tet, 4…7 a face of B's tet or, for a rigid triangle, one of its edges.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ COLUMNS = 8
 FREE = 10
 """First of two rows for corners being made."""
 TOLERANCE = 4e-12
-"""Barycentric coordinates above minus this are inside: a vertex on a face belongs to both sides.
-Positions rounded to 1e-16 m in a tet 2e-5 m high move the coordinate by this much; a vertex kept
-too much changes an area by as little."""
+"""Barycentric coordinates above minus this are inside, so that a vertex on a face belongs to both
+sides. Rounding of positions to 1e-16 m in a tet 2e-5 m high moves the coordinate by this much; a
+vertex kept wrongly changes an area by as little."""
 
 
 ON_FACE = 1e-11
-"""A polygon whose barycentric coordinate stays below this may lie in that face."""
+"""A polygon whose barycentric coordinate stays below this may lie in that face of the tet."""
 
 
 def _slice_table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For every set of vertices with f > 0 (bit i for vertex i): number of corners, the tet edge
-    each lies on, labels.
+    """Return, for every set of vertices with f > 0 (bit i for vertex i), the number of corners, the
+    tet edge of each corner, and the labels.
 
     Corners run counter-clockwise about ∇f for a positively oriented tet.
     """
@@ -56,17 +56,17 @@ def _slice_table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 LOWEST = np.array([0] + [(i & -i).bit_length() - 1 for i in range(1, 512)])
-"""Lowest bit that is set."""
+"""Index of the lowest set bit."""
 SLICE_COUNT, SLICE_EDGE, SLICE_LABEL = _slice_table()
 
 
 @inner(forceinline=True, **KERNEL)
 def cut(poly, label, n, k, face):
-    """Cut a convex polygon in place with barycentric coordinate ``k`` ≥ 0; the new edge gets the
+    """Cut a convex polygon in place to barycentric coordinate ``k`` ≥ 0; the new edge gets the
     label ``face``.
 
     Returns:
-        number of vertices left.
+        Number of vertices left.
     """
     column = 3 + k
     outside = 0
@@ -134,22 +134,22 @@ def cut(poly, label, n, k, face):
 
 @inner(forceinline=True, **KERNEL)
 def barycentric(tet, t, k, x, y, z):
-    """Barycentric coordinate k of a point in tet t."""
+    """Return barycentric coordinate k of a point in tet t."""
     return tet[t, 4 * k] * x + tet[t, 4 * k + 1] * y + tet[t, 4 * k + 2] * z + tet[t, 4 * k + 3]
 
 
 @inner(forceinline=True, **KERNEL)
 def slice_tet(poly, label, mask, pa, ta, R, p, function, row):
-    """Polygon where f is zero in tet ``ta`` of A, given f at its corners in ``poly[12:, 7]`` and
-    the set of corners where f > 0.
+    """Write the polygon f = 0 in tet ``ta`` of A, given f at its corners in ``poly[12:, 7]`` and
+    the set of corners with f > 0.
 
     Args:
         function: rows of four linear functions in B's frame, evaluated at the corners of the
             polygon.
-        row: which of them.
+        row: index of the functions.
 
     Returns:
-        number of corners, 3 or 4.
+        Number of corners, 3 or 4.
     """
     n = SLICE_COUNT[mask]
     for m in range(n):
@@ -176,7 +176,7 @@ def cut_all(poly, label, n):
     """Cut with all four coordinates of B; edges on face k get the label ``4 + k``.
 
     Returns:
-        number of vertices left, and whether the polygon lies in a face.
+        Number of vertices left, and whether the polygon lies in a face.
     """
     on_face = False
     cuts = 0

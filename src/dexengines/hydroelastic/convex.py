@@ -1,27 +1,26 @@
 """One step's contact problem as a convex minimisation over the new velocity, by Newton's method
 with an exact line search.
 
-    min_v  ½ ‖v − v*‖²_A + Σ_faces ℓ(v_c) + Σ_limits ℓ_n(v_j),    v_c = velocity of body B relative
-    to A at the face's centroid
+    min_v  ½ ‖v − v*‖²_A + Σ_faces ℓ(v_c) + Σ_limits ℓ_n(v_j)
 
-A (nv, nv) is the mass matrix plus what is implicit in the step, v* the velocity without contact. A
-face's impulse is −∂ℓ/∂v_c. With v_n = n̂·v_c (n̂ from A into B, v_n > 0 separates), v_t = v_c − v_n
-n̂,
+v_c is the velocity of body B relative to A at the face's centroid, A (nv, nv) the mass matrix plus
+δt times the implicit damping, v* the velocity without contact. A face's impulse is −∂ℓ/∂v_c. With
+v_n = n̂·v_c (n̂ from A into B, v_n > 0 separates), v_t = v_c − v_n n̂,
 
     y_n = (v̂_n − v_n)/R_n,   y_t = −v_t/R_t
 
 * :data:`SAP`: γ = P(y), the projection on the cone ‖γ_t‖ ≤ μ γ_n in the norm of R = diag(R_t, R_t,
-  R_n): stick, slide or separate in closed form. A face that slides is lifted by μ‖v_t‖ (δt + τ):
-  the price of a convex cone.
+  R_n): stick, slide or separate in closed form. A sliding face is lifted by μ‖v_t‖ (δt + τ), a
+  consequence of the convex cone.
 * :data:`LAGGED`: γ_n = (y_n)₊, and γ_t = y_t cut to length μ n₀, with n₀ a normal impulse known
-  before the solve: nothing lifts. n₀ is first the elastic impulse of the old pose; while the
-  solution's own normal impulses differ, they take its place and the problem is solved again, so
-  that friction does not lag behind an impact. What remains is Coulomb's law itself.
+  before the solve: nothing lifts. n₀ starts as the elastic impulse of the old pose; while it
+  differs from the solution's normal impulses, these replace it and the problem is solved again, so
+  that friction does not lag behind an impact. At convergence this is Coulomb's law.
 
-Each face's force is a function of one relative twist per body pair, so that faces only ever meet 3-
-and 6-vectors: the Hessian of a pair is 6×6 however many faces it has, and the linear system has the
-size of the velocity. Its Cholesky factor is kept inside the envelope of A and the pairs: bodies
-that do not touch cost nothing.
+Each face's force depends on one relative twist per body pair, so that faces only use 3- and
+6-vectors: the Hessian of a pair is 6×6 for any number of faces, and the linear system has the size
+of the velocity. Its Cholesky factor stays inside the envelope of A and the pairs: bodies that do
+not touch cost nothing.
 """
 
 from __future__ import annotations
@@ -41,23 +40,23 @@ _RX, _RY, _RZ, _NX, _NY, _NZ, _CN, _VHAT, _CT, _MU, _N0 = range(FACE_COLUMNS)
 [kg], v̂_n [m/s], 1/R_t [kg], μ, n₀ [N s]."""
 
 TOLERANCE = 1e-8
-"""Largest relative optimality residual of a solve that counts as solved."""
+"""Largest relative optimality residual of a solved problem."""
 _TARGET = 1e-11
 LAG = 1e-3
-"""The lagged scheme is content when the n₀ differ by this from the normal impulses, relative to
-their sum."""
+"""Largest difference of the n₀ from the normal impulses, relative to their sum, of a settled
+problem."""
 WHOLE_ROUNDS, MAX_ROUNDS = 4, 24
-"""Solves after the first in which the n₀ may catch up: at first all of the way, then half."""
+"""Further solves in which the n₀ are updated fully, and in all; the later ones update by half."""
 _MAX_ITERATIONS = 200
 
 
 class SolveStatus(IntEnum):
-    """How a solve ended."""
+    """Result of a solve."""
 
     SOLVED = 0
     """The relative residual is at most :data:`TOLERANCE`."""
     NOT_CONVERGED = 1
-    """Iterations ran out, or the cost could not be lowered any more, above the tolerance."""
+    """Iterations ran out, or the cost could not be lowered further, above the tolerance."""
     NOT_FINITE = 2
     """The problem holds NaN or infinity, or A is not positive definite."""
 
@@ -66,11 +65,10 @@ _SOLVED, _NOT_CONVERGED, _NOT_FINITE = (int(status) for status in SolveStatus)
 
 
 class Problem(NamedTuple):
-    """Arrays of one step's problem, allocated once; the first ``counts`` entries of each are in
-    use."""
+    """Arrays of one step's problem; the first ``counts`` entries of each are in use."""
 
     A: np.ndarray
-    """(nv, nv) symmetric, lower triangle is read."""
+    """(nv, nv) symmetric; only the lower triangle is read."""
     v_star: np.ndarray
     """(nv,) velocity without contact."""
     counts: np.ndarray
@@ -87,21 +85,21 @@ class Problem(NamedTuple):
     faces: np.ndarray
     """(F, FACE_COLUMNS)"""
     limit_dof: np.ndarray
-    """(K,) a velocity that a stop pushes in the direction"""
+    """(K,) velocity that a stop acts on"""
     limit_sign: np.ndarray
-    """(K,) ±1, with the impulse"""
+    """(K,) ±1, direction of the impulse"""
     limit_row: np.ndarray
-    """(K, 2) 1/R_n and v̂_n, as a face's."""
+    """(K, 2) 1/R_n and v̂_n, as of a face."""
     first: np.ndarray
-    """(nv,) first column of each row of A that is not zero."""
+    """(nv,) first nonzero column of each row of A."""
     impulse: np.ndarray
-    """(P, 6) result: impulse [N s] and its moment about the reference point [N m s] on B."""
+    """(P, 6) result: impulse on B [N s] and its moment about the reference point [N m s]."""
     limit_impulse: np.ndarray
     """(K,) result"""
 
 
 class Workspace(NamedTuple):
-    """Scratch arrays of :func:`solve` and of what sets up its problem."""
+    """Scratch arrays of :func:`solve` and of the setup of its problem."""
 
     V: np.ndarray
     dV: np.ndarray
@@ -120,11 +118,11 @@ class Workspace(NamedTuple):
     """(4,) result: Newton iterations, line search evaluations, relative residual, lag of n₀ (see
     :data:`LAG`)."""
     unsettled: np.ndarray
-    """(1,) int64: solves so far in which the n₀ did not catch up."""
+    """(1,) int64: number of problems whose n₀ did not settle."""
 
 
 def make_problem(nv: int, pairs: int, faces: int, limits: int) -> Problem:
-    """An empty problem with room for so many of each."""
+    """Return an empty problem with room for this many of each."""
     return Problem(
         A=np.zeros((nv, nv)),
         v_star=np.zeros(nv),
@@ -144,7 +142,7 @@ def make_problem(nv: int, pairs: int, faces: int, limits: int) -> Problem:
 
 
 def make_workspace(nv: int, pairs: int) -> Workspace:
-    """Scratch for problems of this size."""
+    """Return scratch arrays for problems of this size."""
     return Workspace(
         V=np.zeros((pairs, 6)),
         dV=np.zeros((pairs, 6)),
@@ -194,7 +192,7 @@ def _rank_one(
 
 @inner(**KERNEL)
 def _pair_gradient_hessian(p: Problem, scheme: int, V: np.ndarray, G: np.ndarray) -> None:
-    """Impulse (6,) of every pair at relative twists V, and −∂impulse/∂V (6, 6)."""
+    """Compute the impulse (6,) of each pair at relative twists V, and G = −∂impulse/∂V (6, 6)."""
     for k in range(p.counts[0]):
         Gk, Vk, out = G[k], V[k], p.impulse[k]
         Gk[:] = 0.0
@@ -280,8 +278,8 @@ def _pair_gradient_hessian(p: Problem, scheme: int, V: np.ndarray, G: np.ndarray
 def _slope_along(
     p: Problem, scheme: int, V: np.ndarray, dV: np.ndarray, alpha: float, U: np.ndarray
 ) -> tuple[float, float]:
-    """First and second derivative with respect to alpha of the faces' cost at V + alpha dV; ``U``
-    (6,) is scratch."""
+    """Return the first and second derivative of the faces' cost with respect to alpha at V + alpha
+    dV; ``U`` (6,) is scratch."""
     d1 = d2 = 0.0
     for k in range(p.counts[0]):
         for i in range(6):
@@ -338,8 +336,8 @@ def _limit_slope(p: Problem, v: np.ndarray, dv: np.ndarray, alpha: float) -> tup
 
 @inner(**KERNEL)
 def _gradient(p: Problem, v: np.ndarray, gradient: np.ndarray, net: np.ndarray) -> tuple[float, float]:
-    """Gradient of the whole cost from the pairs' impulses; its norm and that of the net contact
-    impulse, each over √A_ii."""
+    """Compute the gradient of the cost from the pairs' impulses; return its norm and that of the
+    net contact impulse, each over √A_ii."""
     nv = v.size
     net[:] = 0.0
     for k in range(p.counts[0]):
@@ -368,7 +366,7 @@ def _gradient(p: Problem, v: np.ndarray, gradient: np.ndarray, net: np.ndarray) 
 
 @inner(**KERNEL)
 def _momentum_norm(p: Problem, scratch: np.ndarray) -> float:
-    """‖A v*‖, over √A_ii."""
+    """Return ‖A v*‖, over √A_ii."""
     total = 0.0
     for i in range(scratch.size):
         scratch[i] = p.A[i, i] * p.v_star[i]
@@ -382,7 +380,7 @@ def _momentum_norm(p: Problem, scratch: np.ndarray) -> float:
 
 @inner(**KERNEL)
 def _assemble(p: Problem, v: np.ndarray, w: Workspace) -> None:
-    """H = A + Σ Jᵀ G J + limits, lower triangle inside the envelope."""
+    """Compute H = A + Σ Jᵀ G J + limits, lower triangle inside the envelope."""
     nv = v.size
     H = w.H
     for i in range(nv):
@@ -424,8 +422,8 @@ def _find_envelope(p: Problem, w: Workspace) -> None:
 
 @inner(**KERNEL)
 def factorise(H: np.ndarray, envelope: np.ndarray) -> bool:
-    """Cholesky factor of H over its lower triangle, inside the envelope; False if H is not positive
-    definite."""
+    """Overwrite the lower triangle of H with its Cholesky factor, inside the envelope; return False
+    if H is not positive definite."""
     for i in range(envelope.size):
         ei = envelope[i]
         for j in range(ei, i):
@@ -461,8 +459,8 @@ def back_substitute(L: np.ndarray, envelope: np.ndarray, x: np.ndarray) -> None:
 def _line_search(
     p: Problem, scheme: int, v: np.ndarray, w: Workspace, start: float, end: float, quad0: float, quad1: float
 ) -> float:
-    """The step where the cost's slope along dv is zero, between 0 and 1, by Newton's method kept
-    inside the bracket.
+    """Return the step between 0 and 1 where the cost's slope along dv is zero, by Newton's method
+    kept inside the bracket.
 
     Args:
         p, scheme, v, w: as in :func:`solve`; ``w.V`` and ``w.dV`` are the pairs' twists of v and
@@ -493,7 +491,7 @@ def _line_search(
 
 @inner(**KERNEL)
 def _newton(p: Problem, scheme: int, v: np.ndarray, w: Workspace, momentum: float) -> int:
-    """Minimise with n₀ as it is; ``w.V`` holds the pairs' twists of v on return."""
+    """Minimise for fixed n₀; ``w.V`` holds the pairs' twists of v on return."""
     nv = v.size
     _pair_twists(p, v, w.V)
     _pair_gradient_hessian(p, scheme, w.V, w.G)
@@ -507,7 +505,7 @@ def _newton(p: Problem, scheme: int, v: np.ndarray, w: Workspace, momentum: floa
             return _NOT_FINITE
         if residual <= _TARGET:
             return _SOLVED
-        # rounding sets the floor: between target and tolerance, go on only while it still helps
+        # rounding limits the residual: between target and tolerance, continue only while it falls
         stalled = 0 if residual < 0.5 * best else stalled + 1
         best = min(best, residual)
         if residual <= TOLERANCE and stalled >= 1:
@@ -523,7 +521,7 @@ def _newton(p: Problem, scheme: int, v: np.ndarray, w: Workspace, momentum: floa
         for i in range(nv):
             start += w.gradient[i] * w.dv[i]
             w.trial[i] = v[i] + w.dv[i]
-        # the full step, which is nearly always the one
+        # the full step, nearly always accepted
         _pair_twists(p, w.trial, w.V)
         _pair_gradient_hessian(p, scheme, w.V, w.G)
         norm, contact = _gradient(p, w.trial, w.gradient, w.net)
@@ -556,8 +554,8 @@ def _newton(p: Problem, scheme: int, v: np.ndarray, w: Workspace, momentum: floa
 
 @inner(**KERNEL)
 def _lag(p: Problem, V: np.ndarray, catch_up: float) -> float:
-    """How far the n₀ are from the normal impulses at twists V, relative to all of them; they go the
-    part ``catch_up`` of the way."""
+    """Return the difference of the n₀ from the normal impulses at twists V, relative to their sum,
+    and move them by the share ``catch_up`` of it."""
     total = off = 0.0
     for k in range(p.counts[0]):
         for f in range(p.pair_start[k], p.pair_start[k + 1]):
@@ -573,10 +571,10 @@ def _lag(p: Problem, V: np.ndarray, catch_up: float) -> float:
 
 @inner(**KERNEL)
 def solve(p: Problem, scheme: int, v: np.ndarray, w: Workspace) -> int:
-    """Minimise; v (nv,) holds the first guess and then the solution.
+    """Solve the problem; v (nv,) holds the initial guess and then the solution.
 
     Returns:
-        a :class:`SolveStatus`; ``w.info`` has the counts and the residual ‖D g‖ / max(‖D A v*‖, ‖D
+        A :class:`SolveStatus`; ``w.info`` has the counts and the residual ‖D g‖ / max(‖D A v*‖, ‖D
         Jᵀγ‖), D = diag(A)^−½.
     """
     w.info[:] = 0.0
@@ -593,6 +591,6 @@ def solve(p: Problem, scheme: int, v: np.ndarray, w: Workspace) -> int:
             if i == MAX_ROUNDS:
                 w.unsettled[0] += 1
                 break
-            _lag(p, w.V, 1.0 if i < WHOLE_ROUNDS else 0.5)  # where they oscillate, half of the way is better
+            _lag(p, w.V, 1.0 if i < WHOLE_ROUNDS else 0.5)  # half steps damp oscillations
             status = _newton(p, scheme, v, w, momentum)
     return status

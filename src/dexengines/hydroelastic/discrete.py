@@ -1,15 +1,15 @@
-"""One velocity-level step: contact surfaces, the convex problem they make, and its solution, in one
-compiled call.
+"""One velocity-level step in one compiled call: contact surfaces, the convex problem that they
+define, and its solution.
 
 A polygon of area A with pressure p at its centroid acts as a point contact there (n̂ from A into
 B):
 
-    g_A = −∇p_A·n̂,  g_B = ∇p_B·n̂,  g = g_A g_B/(g_A + g_B)   (g = g_A against a rigid B),   k = g
-    A,   φ₀ = −p/g R_n = 1/(δt k (δt + τ)),   v̂_n = −φ₀/(δt + τ),   R_t = 10⁻³ w
+    g_A = −∇p_A·n̂,  g_B = ∇p_B·n̂,  g = g_A g_B/(g_A + g_B)   (g = g_A against a rigid B)
+    k = g A,   φ₀ = −p/g,   R_n = 1/(δt k (δt + τ)),   v̂_n = −φ₀/(δt + τ),   R_t = 10⁻³ w
 
 with τ the sum of the two bodies' relaxation times and w the mean diagonal of the polygon's Delassus
-block J A⁻¹ Jᵀ. Polygons with g_A ≤ 0 or g_B ≤ 0 lose pressure when pushed in and are left out. n₀
-of the lagged scheme starts as δt p A.
+block J A⁻¹ Jᵀ. Polygons with g_A ≤ 0 or g_B ≤ 0 lose pressure when pushed in and are omitted. n₀ of
+the lagged scheme starts as δt p A.
 """
 
 from __future__ import annotations
@@ -36,22 +36,21 @@ from dexengines.hydroelastic.workspace import DEEP_A, DEEP_B, SURFACE
 from dexengines.kernels import KERNEL, entry, inner, load, tuple_type
 
 STICTION = 1e-3
-"""R_t over the Delassus estimate: how softly friction sticks."""
+"""R_t over the Delassus estimate: compliance of sticking."""
 LIMIT_MARGIN = 0.05
-"""A joint this near its stop is watched [rad]."""
+"""Distance from a stop at which it enters the problem [rad]."""
 LIMIT_STIFFNESS = 4e3
-"""1/R of a stop over the joint's own inertia."""
+"""1/R of a stop over the joint's inertia."""
 LIMIT_SPEED = 1.0
-"""Largest speed at which a stop pushes a joint back that is beyond it [rad/s]."""
+"""Largest speed at which a stop pushes back a joint beyond it [rad/s]."""
 
 NOT_FINITE = int(SolveStatus.NOT_FINITE)
 TOO_MANY_FACES, TOO_MANY_PAIRS = -1, -2
-"""Returned instead of a solve's status when an array is too small; nothing has moved."""
+"""Returned instead of a solve's status if an array is too small; nothing has moved."""
 
 
 class Static(NamedTuple):
-    """What does not change while the system moves. Geometry index g, body index b and velocity
-    index as in the MuJoCo model."""
+    """Constants of a system. Body and velocity indices are those of the MuJoCo model."""
 
     geom_body: np.ndarray
     """(G,)"""
@@ -60,8 +59,8 @@ class Static(NamedTuple):
     geom_mesh: np.ndarray
     """(G,) address of the stored mesh"""
     geom_box: np.ndarray
-    """(G, 7) centre and half lengths of the box around it, body frame, and radius of the ball
-    around that centre [m]"""
+    """(G, 7) centre and half lengths of its bounding box, body frame, and radius of the bounding
+    ball around that centre [m]"""
     pairs: np.ndarray
     """(K, 2) geometries that may touch; the first is compliant"""
     pair_friction: np.ndarray
@@ -102,14 +101,13 @@ class State(NamedTuple):
 
 
 class Contacts(NamedTuple):
-    """Where bodies touched at the start of the step."""
+    """Contacts at the start of the step."""
 
     centre_W: np.ndarray
-    """(G, 3) of the boxes around the geometries [m]"""
-
+    """(G, 3) centres of the geometries' bounding boxes [m]"""
     overrun: np.ndarray
-    """(G, 2) pressure peaks of the geometry that another overran in the last step (see
-    ``ContactSurface.overrun``), and steps with any"""
+    """(G, 2) overrun count of the last step (see ``ContactSurface.overrun``), and number of steps
+    with one"""
     pair: np.ndarray
     """(P,) row of ``Static.pairs``"""
     point_W: np.ndarray
@@ -123,7 +121,7 @@ class Contacts(NamedTuple):
 
 
 def make_contacts(overrun: np.ndarray, pairs: int, faces: int) -> Contacts:
-    """Room for so many; ``overrun`` is kept."""
+    """Return arrays for this many pairs and faces around an existing ``overrun``."""
     centre_W = np.zeros((len(overrun), 3))
     return Contacts(
         centre_W,
@@ -138,7 +136,7 @@ def make_contacts(overrun: np.ndarray, pairs: int, faces: int) -> Contacts:
 
 @inner(**KERNEL)
 def place_boxes(s: Static, state: State, contacts: Contacts) -> None:
-    """Centres of the geometries' boxes in world."""
+    """Compute the centres of the geometries' boxes in world."""
     for g in range(s.geom_body.size):
         body, box = s.geom_body[g], s.geom_box[g]
         R = state.xmat[body]
@@ -150,8 +148,8 @@ def place_boxes(s: Static, state: State, contacts: Contacts) -> None:
 
 @inner(**KERNEL)
 def _far_apart(s: Static, state: State, centre_W: np.ndarray, a: int, b: int) -> bool:
-    """Whether the balls around two geometries, or their boxes along a normal of either, do not
-    meet."""
+    """Return whether the bounding balls of two geometries, or their boxes along a normal of either,
+    are apart."""
     dx, dy, dz = (
         centre_W[b, 0] - centre_W[a, 0],
         centre_W[b, 1] - centre_W[a, 1],
@@ -176,7 +174,7 @@ def _far_apart(s: Static, state: State, centre_W: np.ndarray, a: int, b: int) ->
 
 @inner(**KERNEL)
 def _pair_jacobian(s: Static, state: State, a: int, b: int, c: np.ndarray, p: Problem, k: int) -> None:
-    """Twist of body b relative to body a at the world point c, per velocity on which it depends."""
+    """Write the twist of body b relative to body a at the world point c per velocity, as pair k."""
     i = j = n = 0
     while i < s.chain_length[a] or j < s.chain_length[b]:
         da = s.chain[a, i] if i < s.chain_length[a] else 1 << 30
@@ -221,8 +219,8 @@ def _add_pair(
     pair: int,
     first: int,
 ) -> int:
-    """Write the n faces of a surface that carry contact as those of ``pair``, from ``first`` on;
-    the number of faces then."""
+    """Write those of the n faces of a surface that carry load as faces of ``pair``, from ``first``
+    on; return the new number of faces."""
     ga, gb = s.pairs[k, 0], s.pairs[k, 1]
     rigid = s.geom_rigid[gb]
     faces = first
@@ -266,7 +264,8 @@ def _add_pair(
 
 @inner(**KERNEL)
 def find_surface(s: Static, state: State, contacts: Contacts, k: int, out: Surface) -> int:
-    """Contact surface of pair k, after :func:`place_boxes`; the number of faces, or FULL."""
+    """Compute the contact surface of pair k, after :func:`place_boxes`; return the number of faces,
+    or FULL."""
     ga, gb = s.pairs[k, 0], s.pairs[k, 1]
     if _far_apart(s, state, contacts.centre_W, ga, gb):
         out.status[:] = 0
@@ -284,7 +283,7 @@ def find_surface(s: Static, state: State, contacts: Contacts, k: int, out: Surfa
 
 @inner(**KERNEL)
 def find_contacts(s: Static, state: State, out: Surface, p: Problem, contacts: Contacts) -> int:
-    """Fill in pairs and faces (geometry, stiffness) of the problem.
+    """Write pairs and faces (geometry, stiffness) of the problem.
 
     Returns:
         0, :data:`TOO_MANY_FACES` or :data:`TOO_MANY_PAIRS`.
@@ -315,8 +314,8 @@ def find_contacts(s: Static, state: State, out: Surface, p: Problem, contacts: C
 
 @inner(**KERNEL)
 def _free_motion(s: Static, state: State, dt: float, p: Problem, w: Workspace) -> bool:
-    """A = M + δt D and v* of the problem; ``w.H`` keeps A's factor. False if the mass matrix is not
-    positive definite."""
+    """Compute A = M + δt D and v* of the problem, and A's factor in ``w.H``; return False if A is
+    not positive definite."""
     nv = state.qvel.size
     for i in range(nv):
         adr, n = s.M_rowadr[i], s.M_rownnz[i]
@@ -344,7 +343,7 @@ def _free_motion(s: Static, state: State, dt: float, p: Problem, w: Workspace) -
 
 @inner(**KERNEL)
 def _regularise(state: State, dt: float, p: Problem, w: Workspace, contacts: Contacts) -> None:
-    """The columns of ``faces`` that depend on the time step and the masses; ``w.H`` holds A's
+    """Write the columns of ``faces`` that depend on the time step and the masses; ``w.H`` holds A's
     factor."""
     nv = state.qvel.size
     Y, W = w.Y, w.W
@@ -399,7 +398,7 @@ def _find_limits(s: Static, state: State, dt: float, p: Problem) -> None:
 
 
 class Bundle(NamedTuple):
-    """All of a system's arrays."""
+    """All arrays of a system."""
 
     static: Static
     state: State
@@ -429,18 +428,18 @@ BUNDLE = types.NamedTuple(
 )
 
 
-@entry(**KERNEL, nogil=True)  # so that scenes step side by side
+@entry(**KERNEL, nogil=True)  # scenes step in parallel
 def velocity_step(address: int, scheme: int, dt: float) -> int:
     """Replace ``state.qvel`` by the velocity at the end of the step.
 
     Args:
         address: of a stored :class:`Bundle`.
-        scheme: of :mod:`~dexengines.hydroelastic.convex`.
-        dt: [s].
+        scheme: ``convex.SAP`` or ``convex.LAGGED``.
+        dt: length of the step [s].
 
     Returns:
-        a :class:`~dexengines.hydroelastic.convex.SolveStatus`, or a negative number when an array
-        is too small.
+        A :class:`~dexengines.hydroelastic.convex.SolveStatus`, or a negative number if an array is
+        too small.
     """
     s, state, surface, p, w, contacts = load(address, BUNDLE)
     status = find_contacts(s, state, surface, p, contacts)

@@ -1,5 +1,5 @@
-"""Faces of a contact surface: their polygons and pressures as they are written, and those that lie
-beyond a ridge of a body's field."""
+"""Faces of a contact surface: writing of polygons and pressures, and faces beyond a ridge of a
+body's field."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from dexengines.hydroelastic.workspace import DROP_ANGLE, FULL
 from dexengines.kernels import KERNEL, inner
 
 COS_RISES = -math.cos(DROP_ANGLE)
-"""Angle between normal and pressure gradient up to which a face has not turned away."""
+"""Cosine of the largest angle between normal and pressure gradient of a face that has not turned
+away."""
 DEEP, LOST = 0.5, 0.05
-"""Faces beyond a ridge are reported where the pressure exceeds this part of the body's greatest, or
-where they would carry this part of what the other faces do. At a box's edges ridges reach the
-surface, and little is lost beyond them."""
+"""Faces beyond a ridge are reported if their pressure exceeds this share of the body's greatest, or
+if they would carry this share of the other faces' load. At a box's edges ridges reach the surface,
+and little load is lost beyond them."""
 NEAR = 1e-14
 """Vertices of a polygon closer than this [m] are one."""
 
 
 @inner(**KERNEL)
 def pressure_force(poly, n, normal, a, offset):
-    """∫ p dA and mean p of polygon ``poly[:n]`` with that unit normal, for p = a·x + offset; 0 if
-    it has no area."""
+    """Return ∫ p dA and the mean p of polygon ``poly[:n]`` with unit normal ``normal``, for
+    p = a·x + offset; zeros if it has no area."""
     n0, n1, n2 = normal
     a0, a1, a2 = a
     x, y, z = poly[0, 0], poly[0, 1], poly[0, 2]
@@ -40,8 +41,8 @@ def pressure_force(poly, n, normal, a, offset):
 
 @inner(**KERNEL)
 def report_lost(out, faces, body, count, lost):
-    """Count the faces beyond a ridge of a body among what it was overrun by, if they would carry a
-    part of the load that matters."""
+    """Add the faces beyond a ridge of a body to its overrun count if they would carry more than
+    :data:`LOST` of the load."""
     carried = 0.0
     for f in range(faces):
         carried += out.pressure[f] * out.area[f]
@@ -51,16 +52,16 @@ def report_lost(out, faces, body, count, lost):
 
 @inner(**KERNEL)
 def _beyond_ridge(label, n, first, body, t, direction, other):
-    """Whether a face lies just beyond the ridge of a body's field: behind one of the faces of tet t
-    that bound it, pressure still rises.
+    """Return whether a face lies just beyond the ridge of a body's field: behind one of the faces
+    of tet t that bound it, pressure still rises.
 
     Args:
         label, n: edges of the polygon, see ``clip.py``.
         first: label of the body's face 0.
         body, t: the body, ``CompliantMesh.packed``, and the tet.
-        direction: (3,) in which the pressure of a body not past its ridge rises, its frame.
-        other: (3,) gradient of the other body's pressure, same frame; it turns the normal along
-            with the body's own.
+        direction: (3,) direction in which pressure rises before the ridge, body frame.
+        other: (3,) gradient of the other body's pressure, same frame; if not zero, the normal is
+            recomputed from both gradients.
     """
     n0, n1, n2 = direction
     other0, other1, other2 = other
@@ -83,15 +84,15 @@ def _beyond_ridge(label, n, first, body, t, direction, other):
 
 @inner(**KERNEL)
 def lost_beyond(force, mean, label, n, first, body, t, direction, other):
-    """What a face that has turned away from a body's pressure would carry, if it lies just beyond
-    the ridge of the body's field.
+    """Return the load of a face that has turned away from a body's pressure and lies just beyond
+    the ridge of its field.
 
     Args:
         force, mean: of :func:`pressure_force`. Others: see :func:`_beyond_ridge`.
 
     Returns:
-        The force, infinite where the pressure is near the body's greatest; 0 if the face does not
-        lie there.
+        The force, infinite if the pressure is near the body's greatest; 0 if the face lies
+        elsewhere.
     """
     if force > 0.0 and _beyond_ridge(label, n, first, body, t, direction, other):
         return np.inf if mean > DEEP * body.scale[0] else force
@@ -100,8 +101,8 @@ def lost_beyond(force, mean, label, n, first, body, t, direction, other):
 
 @inner(forceinline=True, **KERNEL)
 def write_polygon(poly, n, normal, R_WA, p_WA, out, face, corners):
-    """Write polygon ``poly[:n]`` with that unit normal, both in A's frame, as face ``face`` with
-    its corners from ``corners`` on.
+    """Write polygon ``poly[:n]`` with unit normal ``normal``, both in A's frame, as face ``face``
+    with its corners from ``corners`` on.
 
     Returns:
         number of corners, 0 for a face without area, FULL when the pool is too small; then the
@@ -110,7 +111,7 @@ def write_polygon(poly, n, normal, R_WA, p_WA, out, face, corners):
     n0, n1, n2 = normal
     if corners + n > len(out.vertex_W):
         return FULL, 0.0, 0.0, 0.0
-    # corners that fall together are one
+    # merge coinciding corners
     m = 0
     for i in range(n):
         j = m - 1

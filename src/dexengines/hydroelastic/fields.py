@@ -1,8 +1,8 @@
 """Meshes of the hydroelastic engine: a tetrahedral mesh with a pressure field, and a rigid surface
 of triangles.
 
-All quantities in SI and in the body's frame B. A mesh is checked once, when it is made; the kernels
-trust it.
+All quantities are in SI units and in the body's frame B. Meshes are validated on construction; the
+kernels do not check again.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ opposite vertex k."""
 
 
 class PackedCompliant(NamedTuple):
-    """What the kernels take of a :class:`CompliantMesh` with n vertices, m tets, k boundary
-    triangles."""
+    """Arrays of a :class:`CompliantMesh` with n vertices, m tets and k boundary triangles, for the
+    kernels."""
 
     vertex: np.ndarray
     """(n, 4) position and pressure"""
@@ -35,24 +35,24 @@ class PackedCompliant(NamedTuple):
     tet_int: np.ndarray
     """(m, 8) int32: vertices, then the tet behind each face or −1"""
     triangle: np.ndarray
-    """(k,) int32: tet behind every boundary triangle, in the order of the tree"""
+    """(k,) int32: tet behind each boundary triangle, in the order of the tree"""
     corner: np.ndarray
     """(k, 13): corners, unit outward normal n and offset o (n·x + o = 0) of every boundary
     triangle, in the same order"""
     box: np.ndarray
     """(N + k, 6) centre and half widths of the tree's nodes and of the triangles"""
     lane: np.ndarray
-    """(N, 6, 8) the same of every node's children"""
+    """(N, 6, 8) the same for each node's children"""
     child: np.ndarray
     """(N, 8) int32, see :func:`~dexengines.hydroelastic.bvh.build_tree`"""
     peak: np.ndarray
-    """(q, 2) int32: vertices whose pressure no neighbour exceeds, and a tet each belongs to"""
+    """(q, 2) int32: vertices whose pressure no neighbour exceeds, and a tet of each"""
     scale: np.ndarray
     """(2,) greatest pressure, greatest gradient times size"""
 
 
 class PackedRigid(NamedTuple):
-    """What the kernels take of a :class:`RigidMesh` with n vertices, k triangles."""
+    """Arrays of a :class:`RigidMesh` with n vertices and k triangles, for the kernels."""
 
     vertex: np.ndarray
     """(n, 4) position, and zero"""
@@ -71,7 +71,7 @@ class PackedRigid(NamedTuple):
     lane: np.ndarray
     child: np.ndarray
     seed: np.ndarray
-    """(c,) int32: one triangle of every connected part"""
+    """(c,) int32: one triangle of each connected part"""
 
 
 COMPLIANT = tuple_type(PackedCompliant, "f2 f2 i2 i1 f2 f2 f3 i2 i2 f1")
@@ -86,7 +86,7 @@ def _frozen(x: np.ndarray, dtype: type) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class CompliantMesh:
-    """A body that gives way: tets with a pressure at every vertex, zero on the boundary."""
+    """A compliant body: tets with a pressure at every vertex, zero on the boundary."""
 
     name: str
     vertices_B: np.ndarray
@@ -96,7 +96,7 @@ class CompliantMesh:
     pressure: np.ndarray
     """(n,) E·ε at the vertices [Pa]"""
     modulus: float
-    """E [Pa]: pressure where the penetration extent ε is one"""
+    """E, the pressure where the penetration extent ε is one [Pa]"""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "vertices_B", _frozen(self.vertices_B, np.float64))
@@ -105,7 +105,7 @@ class CompliantMesh:
         _check_indices(self.name, self.vertices_B, self.tets, 4)
         if self.pressure.shape != (len(self.vertices_B),) or not np.isfinite(self.pressure).all():
             raise EngineError(
-                f"the mesh {self.name} needs one finite pressure for each of its {len(self.vertices_B)} vertices"
+                f"the mesh {self.name} needs one finite pressure for each of {len(self.vertices_B)} vertices"
             )
         if not (np.isfinite(self.modulus) and self.modulus > 0):
             raise EngineError(f"the mesh {self.name} needs a positive modulus")
@@ -118,9 +118,9 @@ class CompliantMesh:
 
     @cached_property
     def rank(self) -> tuple[float, bytes]:
-        """Orders bodies: the greater peak first, then by what they are made of."""
-        made_of = hashlib.sha256(self.vertices_B.tobytes() + self.tets.tobytes() + self.pressure.tobytes())
-        return -float(np.abs(self.pressure).max()), made_of.digest()
+        """Sort key of bodies: the greater peak pressure first, then by a digest of the mesh."""
+        content = hashlib.sha256(self.vertices_B.tobytes() + self.tets.tobytes() + self.pressure.tobytes())
+        return -float(np.abs(self.pressure).max()), content.digest()
 
     @cached_property
     def volumes(self) -> np.ndarray:
@@ -144,7 +144,7 @@ class CompliantMesh:
     def gradient_B(self) -> np.ndarray:
         """(m, 3) ∇p of every tet [Pa/m]."""
         p = self.pressure[self.tets]
-        # differences first: a constant pressure has no gradient, not one of 1e-16 E
+        # differences first: the gradient of a constant pressure is exactly zero
         return np.einsum("mk,mkj->mj", p[:, 1:] - p[:, :1], self.planes[:, 1:, :3])
 
     @cached_property
@@ -171,8 +171,7 @@ class CompliantMesh:
 
     @cached_property
     def stored(self) -> Stored:
-        """:attr:`packed` for :func:`~dexengines.kernels.load`, of type
-        :data:`COMPLIANT`."""
+        """:attr:`packed` for :func:`~dexengines.kernels.load`, of type :data:`COMPLIANT`."""
         return Stored(self.packed, COMPLIANT)
 
     @cached_property
@@ -200,10 +199,10 @@ class CompliantMesh:
         )
 
     def _peaks(self) -> np.ndarray:
-        """(q, 2) vertices whose pressure no neighbour exceeds, each with one of its tets.
+        """Return vertices whose pressure no neighbour exceeds, each with one of its tets (q, 2).
 
-        All of a plateau: another body's pressure may exceed it in the middle and leave its corners
-        as patches of their own.
+        All vertices of a plateau count: another body's pressure may exceed it in the middle and
+        leave separate patches at its corners.
         """
         p = self.pressure
         pairs = np.concatenate([self.tets[:, [i, j]] for i in range(4) for j in range(i)])
@@ -220,7 +219,7 @@ class CompliantMesh:
 
 @dataclass(frozen=True, eq=False)
 class RigidMesh:
-    """A body that does not give way: its surface."""
+    """A rigid body: its surface."""
 
     name: str
     vertices_B: np.ndarray
@@ -250,8 +249,7 @@ class RigidMesh:
 
     @cached_property
     def stored(self) -> Stored:
-        """:attr:`packed` for :func:`~dexengines.kernels.load`, of type
-        :data:`RIGID`."""
+        """:attr:`packed` for :func:`~dexengines.kernels.load`, of type :data:`RIGID`."""
         return Stored(self.packed, RIGID)
 
     @cached_property
@@ -275,7 +273,7 @@ class RigidMesh:
         )
 
     def _functions(self) -> np.ndarray:
-        """(k, 20) see :class:`PackedRigid`."""
+        """Return ``tri`` of :class:`PackedRigid`."""
         v = self.vertices_B[self.triangles]
         out = np.zeros((len(v), 20))
         for e in range(3):
@@ -296,11 +294,11 @@ def _check_indices(name: str, vertices: np.ndarray, elements: np.ndarray, width:
     if elements.ndim != 2 or elements.shape[1] != width or len(elements) == 0:
         raise EngineError(f"the mesh {name} needs elements of shape (m, {width}), not {elements.shape}")
     if elements.min() < 0 or elements.max() >= len(vertices):
-        raise EngineError(f"the mesh {name} names vertices that it does not have")
+        raise EngineError(f"the elements of the mesh {name} refer to vertices that it does not have")
 
 
 def _corners(v: np.ndarray) -> np.ndarray:
-    """(k, 13) corners, unit normal and offset of triangles (k, 3, 3)."""
+    """Return corners, unit normal and offset (k, 13) of triangles (k, 3, 3)."""
     normal = np.cross(v[:, 1] - v[:, 0], v[:, 2] - v[:, 0])
     normal /= np.linalg.norm(normal, axis=1)[:, None]
     return np.concatenate(
@@ -309,7 +307,7 @@ def _corners(v: np.ndarray) -> np.ndarray:
 
 
 def _neighbours(elements: np.ndarray, faces: np.ndarray) -> np.ndarray:
-    """(m, f) int32: the element that shares face k, −1 if none, −2 if several."""
+    """Return the element that shares face k, −1 if none, −2 if several: (m, f) int32."""
     m, f = len(elements), len(faces)
     key = np.sort(elements[:, faces].reshape(m * f, -1), axis=1)
     _, group, count = np.unique(key, axis=0, return_inverse=True, return_counts=True)
@@ -325,8 +323,7 @@ def _neighbours(elements: np.ndarray, faces: np.ndarray) -> np.ndarray:
 
 
 def _parts(n: int, pairs: np.ndarray) -> np.ndarray:
-    """(n,) least member of the connected part of every one of n items, given pairs that are
-    connected."""
+    """Return the least member of the connected part of each of n items, given connected pairs."""
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 

@@ -1,5 +1,5 @@
-"""Which pairs of elements a flood fill visits: those at the rims, and from a face those behind its
-edges; each once."""
+"""Pairs of elements that the flood fill visits: those at the rims, then those behind the edges of
+each face, each pair once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dexengines.kernels import KERNEL, inner
 
 @inner(forceinline=True, **KERNEL)
 def visit(queue, table, tail, first, second, width):
-    """Append a pair to the queue unless it was there; the new length, or FULL."""
+    """Append a pair to the queue unless it was visited; return the new length, or FULL."""
     key = np.int64(first) * np.int64(width) + np.int64(second)
     mask = np.int64(len(table) - 1)
     at = ((key * np.int64(0x9E3779B97F4A7C1)) >> np.int64(20)) & mask
@@ -30,19 +30,19 @@ def visit(queue, table, tail, first, second, width):
 
 @inner(forceinline=True, **KERNEL)
 def forget(queue, table, tail, width):
-    """Empty the table by the keys in the queue."""
+    """Remove the keys of the queue's pairs from the table."""
     mask = np.int64(len(table) - 1)
     for i in range(tail):
         key = np.int64(queue[i, 0]) * np.int64(width) + np.int64(queue[i, 1])
         at = ((key * np.int64(0x9E3779B97F4A7C1)) >> np.int64(20)) & mask
-        while table[at] != -1:  # clears whole runs: their other members are in the queue too
+        while table[at] != -1:  # clears whole runs, whose other members are in the queue too
             table[at] = -1
             at = (at + 1) & mask
 
 
 @inner(**KERNEL)
 def find_rims(pa, pb, R, p, stack, queue, table, width):
-    """Fill the queue with the pairs whose boundary triangles cross; its length, or FULL."""
+    """Fill the queue with the pairs whose boundary triangles cross; return its length, or FULL."""
     stack[0, 0] = stack[0, 1] = 0
     top = 1
     tail = 0
@@ -66,7 +66,7 @@ def visit_neighbours(queue, table, tail, label, n, tets_a, elements_b, first_b, 
     """Append the pairs behind the n edges of a face.
 
     Args:
-        label: what cut each edge: 0 … 3 a face of A's tet, 4 on a side of B's element.
+        label: of each edge: 0 … 3 a face of A's tet, from 4 on a side of B's element.
         tets_a: the tet behind face k of A's tet is ``tets_a[:, 4 + k]``.
         elements_b, first_b: the element behind side k of B's is ``elements_b[:, first_b + k]``.
         pair: of the face.

@@ -1,5 +1,5 @@
-"""Where a point of one body lies in another: what finds the patches of a contact surface that no
-boundary triangle touches."""
+"""Location of points of one body in another; finds patches of a contact surface that touch no
+boundary triangle."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dexengines.kernels import KERNEL, inner
 
 @inner(**KERNEL)
 def locate(mesh, x, y, z, start):
-    """A tet that contains a point of the mesh's frame, or −1; walks from tet ``start``, then tries
-    them all."""
+    """Return a tet that contains a point of the mesh's frame, or −1; walks from tet ``start``, then
+    tries all."""
     tet, tet_int = mesh.tet, mesh.tet_int
     t = start
     for _ in range(64):
@@ -40,7 +40,7 @@ def locate(mesh, x, y, z, start):
 
 @inner(**KERNEL)
 def in_box(box, x, y, z):
-    """Whether a point of the mesh's frame lies in the box of its whole tree."""
+    """Return whether a point of the mesh's frame lies in the root box of its tree."""
     return (
         abs(x - box[0, 0]) <= box[0, 3]
         and abs(y - box[0, 1]) <= box[0, 4]
@@ -50,8 +50,8 @@ def in_box(box, x, y, z):
 
 @inner(**KERNEL)
 def inside_surface(mesh, x, y, z):
-    """Whether a point of B's frame lies inside a closed rigid surface: winding number by solid
-    angles."""
+    """Return whether a point of B's frame lies inside a closed rigid surface, by the winding number
+    from solid angles."""
     total = 0.0
     for i in range(len(mesh.tri_int)):
         a0, a1, a2 = (
@@ -82,11 +82,10 @@ def inside_surface(mesh, x, y, z):
 
 @inner(**KERNEL)
 def _march(pa, pb, R, p, ta, tb, x, y, z):
-    """Follow p_A − p_B downhill (or uphill from below zero) on a straight line through pairs of
-    tets, from a point in both.
+    """Follow p_A − p_B towards zero on a straight line through pairs of tets, from a point in both.
 
     Returns:
-        the pair where it is zero, or (−1, −1) where the line leaves a body first.
+        The pair that contains the zero, or (−1, −1) if the line leaves a body first.
     """
     d0 = d1 = d2 = 0.0
     for step in range(4 * (len(pa.tet) + len(pb.tet))):
@@ -149,8 +148,8 @@ def _march(pa, pb, R, p, ta, tb, x, y, z):
 
 @inner(**KERNEL)
 def peak_pair(pa, pb, R, p, i, out):
-    """Pair where the surface round peak i lies (A's peaks first, then B's), or (−1, −1); counts
-    what it finds in the status."""
+    """Return the pair that holds the surface around peak i (A's peaks first, then B's), or (−1,
+    −1); updates the counts in ``out.status``."""
     of_a = i < len(pa.peak)
     if of_a:
         ta = pa.peak[i, 1]
@@ -167,7 +166,7 @@ def peak_pair(pa, pb, R, p, i, out):
         c0 += 0.25 * mesh.vertex[mesh.tet_int[t, k], 0]
         c1 += 0.25 * mesh.vertex[mesh.tet_int[t, k], 1]
         c2 += 0.25 * mesh.vertex[mesh.tet_int[t, k], 2]
-    # a little inside the tet, so that the walk starts in its interior
+    # slightly inside the tet: the walk starts in its interior
     x, y, z = x + 1e-3 * (c0 - x), y + 1e-3 * (c1 - y), z + 1e-3 * (c2 - z)
     if of_a:
         u0, u1, u2 = x - p[0], y - p[1], z - p[2]

@@ -3,11 +3,11 @@ the surface.
 
     ε(x) = d(x) / max d
 
-at every vertex, d the distance from the surface: as spheres and boxes of
-:mod:`~dexengines.hydroelastic.shapes` have it. However vertices lie inside, its gradient below the
-surface is about E / max d. A harmonic ε between surface and core depends on which vertices lie deep
-enough for the core, which differs from one run of fTetWild to the next: along a ring or a wall it
-fades to nothing where none does. In limbs thinner than the thickest part ε stays below 1.
+at every vertex, d the distance from the surface, as for the spheres and boxes of
+:mod:`~dexengines.hydroelastic.shapes`. Its gradient below the surface is about E / max d wherever
+the interior vertices lie. A harmonic ε between surface and core would depend on which vertices are
+deep enough for the core, which differs between runs of fTetWild; along a ring or a wall without
+such vertices it vanishes. In limbs thinner than the thickest part ε stays below 1.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ def compliant_mesh(
 ) -> CompliantMesh:
     """Tetrahedralise a watertight surface and give it a pressure field.
 
-    fTetWild has no seed: tets, and with them the surface within a thousandth of the body's size,
-    differ from call to call.
+    fTetWild has no seed: the tets differ between calls, and the surface by a thousandth of the
+    body's size.
 
     Args:
         surface: closed, in metres.
         modulus: E [Pa].
-        size: edge length wanted [m].
+        size: target edge length [m].
 
     Raises:
-        EngineError: the surface is open, or no tets come of it.
+        EngineError: the surface is open or cannot be filled.
     """
     if not surface.is_watertight:
         raise EngineError(f"the mesh {name} is not watertight, so it has no inside to put a pressure in")
@@ -46,10 +46,8 @@ def compliant_mesh(
 
     ratio = float(np.clip(size / np.linalg.norm(surface.extents), 1e-3, 0.5))
     try:
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            contextlib.chdir(folder),
-        ):  # it leaves a file where it runs
+        # it writes a file to the working directory
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             vertices, tets = pytetwild.tetrahedralize(
                 np.asarray(surface.vertices, float),
                 np.asarray(surface.faces, np.int32),
@@ -72,8 +70,8 @@ def compliant_mesh(
 
 
 def _split_flat(vertices: np.ndarray, tets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Give every tet with all four corners on the surface a vertex inside: its pressure would be
-    zero throughout."""
+    """Split tets with all four corners on the surface at their centre; their pressure would be zero
+    throughout."""
     on_surface = np.zeros(len(vertices), bool)
     on_surface[CompliantMesh("tets", vertices, tets, np.zeros(len(vertices)), 1.0).boundary_triangles] = True
     flat = on_surface[tets].all(axis=1)
@@ -91,8 +89,8 @@ def _split_flat(vertices: np.ndarray, tets: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def extent(vertices: np.ndarray, tets: np.ndarray, name: str = "mesh") -> np.ndarray:
-    """(n,) penetration extent ε in [0, 1] at the vertices (n, 3) of a tet mesh: depth over greatest
-    depth.
+    """Return the penetration extent ε in [0, 1] at the vertices (n, 3) of a tet mesh: depth over
+    greatest depth.
 
     Raises:
         EngineError: all vertices lie on the surface.
@@ -109,9 +107,7 @@ def extent(vertices: np.ndarray, tets: np.ndarray, name: str = "mesh") -> np.nda
     depth = np.zeros(len(vertices))
     for i in inner:
         reach = np.linalg.norm(middle - vertices[i], axis=1)
-        near = corners[
-            reach - radius <= reach.min()
-        ]  # no other triangle is as close as the closest one's middle
+        near = corners[reach - radius <= reach.min()]  # the others are farther than the nearest centre
         depth[i] = np.linalg.norm(
             closest_point(near, np.broadcast_to(vertices[i], (len(near), 3))) - vertices[i], axis=1
         ).min()

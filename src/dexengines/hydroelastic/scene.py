@@ -1,4 +1,4 @@
-"""A model with hydroelastic contact: geoms are pressure fields or rigid surfaces."""
+"""The hydroelastic engine: geoms are pressure fields or rigid surfaces."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ SCHEMES = {"lagged": LAGGED, "sap": SAP}
 
 
 class HydroelasticScene(Scene):
-    """A model whose geoms are pressure fields or rigid surfaces, as their materials say.
+    """A model whose geoms are pressure fields or rigid surfaces, depending on their materials.
 
     Args:
         model, materials: see :class:`dexengines.scene.Scene`.
-        scheme: how friction is made convex, of :data:`SCHEMES`.
+        scheme: convex approximation of friction, of :data:`SCHEMES`.
 
     Raises:
         EngineError: see :class:`~dexengines.scene.Scene`.
@@ -46,25 +46,23 @@ class HydroelasticScene(Scene):
     def __init__(self, model: mujoco.MjModel, materials: Materials = None, *, scheme: str = "lagged") -> None:
         super().__init__(model, materials)
         if scheme not in SCHEMES:
+            known = " or ".join(SCHEMES)
             raise EngineError(
-                f"parameter 'scheme' of the hydroelastic engine must be {' or '.join(SCHEMES)}, got '{scheme}'"
+                f"parameter 'scheme' of the hydroelastic engine must be {known}, got {scheme!r}"
             )
         geometries = [
             Geometry(
-                g.name,
-                body_name(model, g.body),
-                moved(geom_mesh(g), g.R, g.p),
-                g.friction,
-                g.material.relaxation_time,
+                name=g.name,
+                body=body_name(model, g.body),
+                mesh=moved(geom_mesh(g), g.R, g.p),
+                friction=g.friction,
+                relaxation_time=g.material.relaxation_time,
             )
             for g in self.collision.geoms
         ]
+        pairs, inertance = self.collision.pairs, self._forces.inertance
         self.system = HydroelasticSystem(
-            contactless(bare(model)),
-            geometries,
-            SCHEMES[scheme],
-            self.collision.pairs,
-            self._forces.inertance,
+            contactless(bare(model)), geometries, SCHEMES[scheme], pairs, inertance
         )
         self.data = self.system.data
         self.activation = np.zeros(model.na)
@@ -86,7 +84,7 @@ class HydroelasticScene(Scene):
         self.system.forget()
 
     def advance(self, tau: np.ndarray) -> bool:
-        """A step whose contact problem did not converge is counted in ``system.unsolved``."""
+        """See :meth:`Scene.advance`; ``system.unsolved`` counts steps that did not converge."""
         self.data.qfrc_applied[:] = tau
         return self.system.step() != SolveStatus.NOT_FINITE
 
@@ -96,12 +94,12 @@ class HydroelasticScene(Scene):
     def trouble(self) -> str:
         parts = []
         if self.system.unsolved:
-            parts.append(f"{self.system.unsolved} steps' contact problems were not solved")
+            parts.append(f"the contact problems of {self.system.unsolved} steps were not solved")
         if self.system.unsettled:
-            parts.append(f"in {self.system.unsettled} steps friction was not quite that of the normal forces")
+            parts.append(f"in {self.system.unsettled} steps friction lagged behind the normal forces")
         if self.system.overrun:
             names = ", ".join(f"{name} ({n} steps)" for name, n in self.system.overrun.items())
-            parts.append(f"pressed past the medial axis, where force is lost: {names}")
+            parts.append(f"pressed past the medial axis, so that force was lost: {names}")
         return "; ".join(parts)
 
     def patches(self) -> list[Patch]:
@@ -127,7 +125,7 @@ class HydroelasticScene(Scene):
 
 
 def geom_mesh(geom: Geom) -> CompliantMesh | RigidMesh:
-    """A geom in its own frame."""
+    """Return the mesh of a geom, in its own frame."""
     s, size, name, rigid = geom.size, geom.resolution, geom.name, not np.isfinite(geom.modulus)
     modulus = 1.0 if rigid else geom.modulus
     if geom.kind == "plane":

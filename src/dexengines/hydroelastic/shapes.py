@@ -1,7 +1,7 @@
 """Pressure fields and rigid surfaces of simple shapes.
 
 Every convex shape is a surface of triangles and, for each surface vertex, a point of the core (the
-medial axis or what stands for it) where ε = 1. A triangle and the core points of its corners span a
+medial axis or its approximation) where ε = 1. A triangle and the core points of its corners span a
 prism, split into at most three tets; where core points coincide the prism is a pyramid or one tet.
 ε is then linear from surface to core, and exactly the depth over the inscribed radius wherever the
 two are parallel.
@@ -17,25 +17,25 @@ from dexengines.errors import EngineError
 from dexengines.hydroelastic.fields import CompliantMesh, RigidMesh
 
 HALF_SPACE_SIZE = 10.0
-"""Half the width of the triangle [m] that stands for a half-space."""
+"""Half width of the triangle that represents a half-space [m]."""
 
 
 def sphere(radius: float, modulus: float, *, size: float, name: str = "sphere") -> CompliantMesh:
-    """A sphere about the origin; ``size`` is the longest edge wanted on the surface [m]."""
+    """Return a sphere about the origin; ``size`` is the longest edge on its surface [m]."""
     return ellipsoid((radius, radius, radius), modulus, size=size, name=name)
 
 
 def ellipsoid(
     semi_axes: tuple[float, float, float], modulus: float, *, size: float, name: str = "ellipsoid"
 ) -> CompliantMesh:
-    """An ellipsoid about the origin; ε falls linearly from its centre."""
+    """Return an ellipsoid about the origin; ε falls linearly from its centre."""
     axes = _positive("semi-axes of an ellipsoid", *semi_axes)
     points, triangles = _unit_sphere(_levels(math.sqrt(2) * axes.max(), size))
     return _to_core(points * axes, triangles, np.zeros_like(points), modulus, name)
 
 
 def box(dims: tuple[float, float, float], modulus: float, *, name: str = "box") -> CompliantMesh:
-    """A box about the origin, full side lengths; ε is the distance to the surface over half the
+    """Return a box about the origin with side lengths ``dims``; ε is the depth over half the
     shortest side."""
     half = 0.5 * _positive("sides of a box", *dims)
     points = np.array([[x, y, z] for x in (-1.0, 1.0) for y in (-1.0, 1.0) for z in (-1.0, 1.0)]) * half
@@ -68,8 +68,8 @@ def cylinder(
     name: str = "cylinder",
     segments: int | None = None,
 ) -> CompliantMesh:
-    """A cylinder about the z axis through the origin; ``segments`` around it follow from ``size``
-    unless given."""
+    """Return a cylinder about the z axis, centred at the origin; ``size`` determines the
+    ``segments`` around it unless given."""
     r, h = _positive("radius and half length of a cylinder", radius, 0.5 * length)
     n = segments or _segments(r, size)
     if n < 3:
@@ -98,7 +98,7 @@ def cylinder(
 def capsule(
     radius: float, length: float, modulus: float, *, size: float, name: str = "capsule"
 ) -> CompliantMesh:
-    """A capsule about the z axis; ``length`` is that of the cylinder between the two half
+    """Return a capsule about the z axis; ``length`` is that of the cylinder between the half
     spheres."""
     r, h = _positive("radius and half length of a capsule", radius, 0.5 * length)
     n = 4 * math.ceil(_segments(r, size) / 4)
@@ -127,8 +127,8 @@ def capsule(
 
 
 def convex(points: np.ndarray, modulus: float, *, name: str = "convex") -> CompliantMesh:
-    """The convex hull of (n, 3) points; ε falls linearly from the centre of the largest ball
-    inside."""
+    """Return the convex hull of points (n, 3); ε falls linearly from the centre of the largest
+    inscribed ball."""
     points = np.asarray(points, float)
     if points.ndim != 2 or points.shape[1] != 3 or len(points) < 4 or not np.isfinite(points).all():
         raise EngineError(
@@ -152,8 +152,8 @@ def convex(points: np.ndarray, modulus: float, *, name: str = "convex") -> Compl
 
 
 def half_space(modulus: float, *, depth: float, name: str = "half_space") -> CompliantMesh:
-    """Everything below z = 0: one tet of pressure E·(−z)/depth, which goes on beyond ``depth``, so
-    that nothing falls through."""
+    """Return the half-space z < 0: one tet of pressure E·(−z)/depth, which keeps rising beyond
+    ``depth``, so that nothing falls through."""
     (depth,) = _positive("depth of a half-space", depth)
     s = HALF_SPACE_SIZE
     points = np.array(
@@ -165,7 +165,7 @@ def half_space(modulus: float, *, depth: float, name: str = "half_space") -> Com
 
 
 def rigid_half_space(name: str = "ground") -> RigidMesh:
-    """The plane z = 0 as one large triangle, outward up."""
+    """Return the plane z = 0 as one large triangle, outward up."""
     s = HALF_SPACE_SIZE
     return RigidMesh(
         name,
@@ -175,20 +175,20 @@ def rigid_half_space(name: str = "ground") -> RigidMesh:
 
 
 def rigid(mesh: CompliantMesh, name: str | None = None) -> RigidMesh:
-    """The surface of a compliant mesh as a rigid body."""
+    """Return the surface of a compliant mesh as a rigid body."""
     used, triangles = np.unique(mesh.boundary_triangles, return_inverse=True)
     return RigidMesh(name or mesh.name, mesh.vertices_B[used], triangles.reshape(-1, 3))
 
 
-def _positive(what: str, *values: float) -> np.ndarray:
+def _positive(name: str, *values: float) -> np.ndarray:
     values = np.array(values, float)
     if not (np.isfinite(values).all() and values.min() > 0):
-        raise EngineError(f"the {what} must be positive, not {values.tolist()}")
+        raise EngineError(f"the {name} must be positive, not {values.tolist()}")
     return values
 
 
 def _levels(edge: float, size: float) -> int:
-    """Halvings that bring an edge below ``size``."""
+    """Return the number of halvings that bring an edge below ``size``."""
     (size,) = _positive("mesh size", size)
     return max(0, math.ceil(math.log2(edge / size) - 1e-9))
 
@@ -199,8 +199,8 @@ def _segments(radius: float, size: float) -> int:
 
 
 def _unit_sphere(levels: int) -> tuple[np.ndarray, np.ndarray]:
-    """Octahedron, every triangle halved ``levels`` times and pushed out to the unit sphere: points
-    (n, 3), triangles (8·4^levels, 3)."""
+    """Return points (n, 3) and triangles (8·4^levels, 3) of an octahedron that is subdivided
+    ``levels`` times and projected on the unit sphere."""
     points = np.array([[1.0, 0, 0], [0, 1, 0], [-1, 0, 0], [0, -1, 0], [0, 0, 1], [0, 0, -1]])
     triangles = np.array(
         [[0, 1, 4], [1, 2, 4], [2, 3, 4], [3, 0, 4], [1, 0, 5], [2, 1, 5], [3, 2, 5], [0, 3, 5]]
@@ -223,7 +223,7 @@ def _unit_sphere(levels: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _hull(points: np.ndarray) -> np.ndarray:
-    """Outward triangles (k, 3) of the convex hull."""
+    """Return the outward triangles (k, 3) of the convex hull."""
     from scipy.spatial import ConvexHull, QhullError
 
     try:
@@ -240,16 +240,16 @@ def _hull(points: np.ndarray) -> np.ndarray:
 def _to_core(
     points: np.ndarray, triangles: np.ndarray, core: np.ndarray, modulus: float, name: str
 ) -> CompliantMesh:
-    """Tets between the surface (ε = 0) and the core points (ε = 1) of its vertices; coinciding core
-    points are one vertex."""
+    """Return the tets between the surface (ε = 0) and the core points (ε = 1) of its vertices;
+    coinciding core points become one vertex."""
     scale = np.abs(points).max()
     _, first, which = np.unique(
         np.round(core / (1e-9 * scale)) + 0.0, axis=0, return_index=True, return_inverse=True
     )
     n = len(points)
-    # Every prism is split along its lowest numbers, so that neighbours agree on the diagonals.
-    # Vertices with the same core point are numbered one after the other: a third vertex is then
-    # before or after all of them, and no split leaves a flat tet.
+    # Prisms are split along their lowest vertex numbers, so that neighbours agree on diagonals.
+    # Vertices with the same core point are numbered consecutively: any other vertex is before or
+    # after all of them, and no split leaves a flat tet.
     order = np.argsort(which.ravel(), kind="stable")
     rank = np.empty(n, int)
     rank[order] = np.arange(n)

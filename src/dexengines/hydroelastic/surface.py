@@ -1,15 +1,15 @@
-"""The contact surface of two bodies: where their pressures are equal, or where a rigid surface lies
-in a compliant body.
+"""Contact surface of two bodies: the surface of equal pressure, or the part of a rigid surface
+inside a compliant body.
 
-Flood fill. Two trees of boxes over the *boundary* triangles find pairs whose triangles may cross:
-the rim of every open patch of the surface passes through one. From such a pair the surface is
-followed: each edge of its polygon carries the face that cut it and so names the one pair behind it
-(``clip.py``). Patches without a rim, of a body wholly inside another, are found from the pressure's
-peaks (or from a vertex of each part of a rigid surface). Faces of zero area and faces dropped for
-their angle are passed through: patches would go missing otherwise.
+The surface is found by flood fill. Trees of boxes over the *boundary* triangles find pairs whose
+triangles may cross: the rim of every open patch passes through such a pair. From there the surface
+is followed: each edge of a polygon is labelled with the face that cut it, and so with the one pair
+behind it (``clip.py``). Patches without a rim, of a body wholly inside another, are found from the
+pressure's peaks, or from a vertex of each part of a rigid surface. The fill continues through faces
+of zero area and faces dropped for their angle; otherwise patches would be missed.
 
-All work arrays live in :class:`~dexengines.hydroelastic.workspace.Surface`, so that nothing is
-allocated during a query.
+All work arrays are in :class:`~dexengines.hydroelastic.workspace.Surface`; a query allocates
+nothing.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ __all__ = [
 SNAP = 1e-13
 """p_A − p_B below this fraction of the lesser of the two greatest pressures is zero."""
 ROUNDING = 4e-16
-"""… and below this fraction of what a pressure may change over a body: positions are no more exact
-than that."""
+"""… and so is a difference below this fraction of the pressure's variation over a body: the effect
+of rounded positions."""
 COS_TURNED = math.cos(DROP_ANGLE)
-"""Angle between normal and pressure gradient from which on a face has turned away."""
+"""Cosine of the angle between normal and pressure gradient at which a face has turned away."""
 
 
 def query(
@@ -72,15 +72,15 @@ def query(
     p_WB: np.ndarray,
     out: Workspace,
 ) -> ContactSurface:
-    """Contact surface of A and B at the given poses.
+    """Return the contact surface of A and B at the given poses.
 
-    Two compliant bodies are computed in one order whichever is asked for: what acts on one is what
-    acts on the other, to the last digit.
+    Two compliant bodies are computed in the same order whichever is A: action equals reaction to
+    the last digit.
 
     Args:
-        a, b: the bodies; A compliant.
+        a, b: the bodies; A is compliant.
         R_WA, p_WA, R_WB, p_WB: (3, 3) rotations and (3,) positions of the bodies in world.
-        out: reused from query to query; grows where it is too small.
+        out: arrays, reused from query to query; grow if they are too small.
     """
     rigid = isinstance(b, RigidMesh)
     if not rigid and (b.rank < a.rank or (b.rank == a.rank and tuple(p_WB) < tuple(p_WA))):
@@ -98,13 +98,13 @@ def query(
 
 @entry(**KERNEL)
 def stored_surface(a, b, R_WA, p_WA, R_WB, p_WB, out):
-    """:func:`surface_kernel` of what is stored at three addresses."""
+    """:func:`surface_kernel` of structures stored at three addresses."""
     return surface_kernel(load(a, COMPLIANT), load(b, COMPLIANT), R_WA, p_WA, R_WB, p_WB, load(out, SURFACE))
 
 
 @entry(**KERNEL)
 def _exchange(address, n):
-    """Make the n faces of A and B those of B and A."""
+    """Turn the n faces of A and B into those of B and A."""
     out = load(address, SURFACE)
     status = out.status
     status[DEEP_A], status[DEEP_B] = status[DEEP_B], status[DEEP_A]
@@ -122,7 +122,7 @@ def _exchange(address, n):
 
 @entry(**KERNEL)
 def stored_surface_rigid(a, b, R_WA, p_WA, R_WB, p_WB, out):
-    """:func:`surface_kernel_rigid` of what is stored at three addresses."""
+    """:func:`surface_kernel_rigid` of structures stored at three addresses."""
     return surface_kernel_rigid(
         load(a, COMPLIANT), load(b, RIGID), R_WA, p_WA, R_WB, p_WB, load(out, SURFACE)
     )
@@ -130,7 +130,7 @@ def stored_surface_rigid(a, b, R_WA, p_WA, R_WB, p_WB, out):
 
 @inner(forceinline=True, **KERNEL)
 def _relative(R_WA, p_WA, R_WB, p_WB, frame):
-    """Pose of B in A."""
+    """Return the rotation and position of B in A."""
     R, p = frame[:3], frame[3]
     d0, d1, d2 = p_WB[0] - p_WA[0], p_WB[1] - p_WA[1], p_WB[2] - p_WA[2]
     for i in range(3):
@@ -142,13 +142,13 @@ def _relative(R_WA, p_WA, R_WB, p_WB, frame):
 
 @inner(forceinline=True, **KERNEL)
 def _vector(table, i):
-    """Gradient of a tet's pressure, or normal of a triangle, in its body's frame."""
+    """Return the gradient of a tet's pressure, or the normal of a triangle, in its body's frame."""
     return table[i, 16], table[i, 17], table[i, 18]
 
 
 @inner(forceinline=True, **KERNEL)
 def _turn(R, v):
-    """R v."""
+    """Return R v."""
     v0, v1, v2 = v
     return (
         R[0, 0] * v0 + R[0, 1] * v1 + R[0, 2] * v2,
@@ -159,7 +159,7 @@ def _turn(R, v):
 
 @inner(forceinline=True, **KERNEL)
 def _turn_back(R, v):
-    """Rᵀ v."""
+    """Return Rᵀ v."""
     v0, v1, v2 = v
     return (
         R[0, 0] * v0 + R[1, 0] * v1 + R[2, 0] * v2,
@@ -175,19 +175,19 @@ def _dot(a, b):
 
 @inner(forceinline=True, **KERNEL)
 def _corner(body, element, k):
-    """Corner k of an element of a body."""
+    """Return corner k of an element of a body."""
     v = element[k]
     return body.vertex[v, 0], body.vertex[v, 1], body.vertex[v, 2]
 
 
 @inner(forceinline=True, **KERNEL)
 def _signs(poly, pa, ta, g, c, snap, tie):
-    """Where p_A − p_B is positive at the corners of A's tet, as bits, and its values, for
+    """Return the bit mask of the corners of A's tet where p_A − p_B > 0; writes the values for
     ``slice_tet``.
 
     Args:
         g, c: p_B = g·x + c in A's frame.
-        snap, tie: differences up to snap are zero, whose bit is ``tie``.
+        snap, tie: differences up to ``snap`` count as zero, whose bit is ``tie``.
     """
     mask = 0
     for k in range(4):
@@ -203,8 +203,7 @@ def _signs(poly, pa, ta, g, c, snap, tie):
 
 @inner(forceinline=True, **KERNEL)
 def _sides(poly, pa, ta, n, c):
-    """The same for the distances n·x + c of the corners from the plane of a rigid triangle; below
-    it p_A counts as the lesser."""
+    """The same for the distances n·x + c of the corners from the plane of a rigid triangle."""
     mask = 0
     for k in range(4):
         f = _dot(n, _corner(pa, pa.tet_int[ta], k)) + c
@@ -218,12 +217,11 @@ def _sides(poly, pa, ta, n, c):
 
 @inner(forceinline=True, **KERNEL)
 def _belongs(pb, tb, h, c, snap, tie):
-    """Whether a polygon in a face of B's tet belongs to that tet: it does on the side that zero
-    does not count to.
+    """Return whether a polygon in a face of B's tet belongs to that tet and not to its neighbour.
 
     Args:
         h, c: p_A = h·x + c in B's frame.
-        snap, tie: as of :func:`_signs`.
+        snap, tie: see :func:`_signs`.
     """
     beyond = 0
     for k in range(4):
@@ -234,21 +232,21 @@ def _belongs(pb, tb, h, c, snap, tie):
 
 @inner(**KERNEL)
 def surface_kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
-    """Equal-pressure surface of two compliant bodies.
+    """Compute the equal-pressure surface of two compliant bodies.
 
     Args:
         pa, pb: ``CompliantMesh.packed``.
         out: workspace, filled.
 
     Returns:
-        number of faces, or FULL.
+        Number of faces, or FULL.
     """
-    return _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, False)
+    return trace_surface(pa, pb, R_WA, p_WA, R_WB, p_WB, out, False)
 
 
 @inner(forceinline=True, **KERNEL)
-def _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
-    """:func:`surface_kernel`, by flood fill or, ``exhaustive``, by trying every pair of tets."""
+def trace_surface(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
+    """:func:`surface_kernel` by flood fill or, if ``exhaustive``, by trying every pair of tets."""
     R, p = _relative(R_WA, p_WA, R_WB, p_WB, out.frame)
     status = out.status
     status[:] = 0
@@ -265,14 +263,14 @@ def _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
     result, pair = min(tail, 0), 0
     while result >= 0:
         if exhaustive:
-            # every pair there is, to check the flood against
+            # all pairs, to verify the flood fill
             if pair == len(pa.tet) * width:
                 break
             queue[0, 0], queue[0, 1] = pair // width, pair % width
             head = 0
             pair += 1
         elif head == tail:
-            # what no rim leads to: where a pressure peak lies inside the other body
+            # patches without a rim, around a pressure peak inside the other body
             if peak == peaks:
                 break
             ta, tb = peak_pair(pa, pb, R, p, peak, out)
@@ -340,7 +338,7 @@ def _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
 
 @inner(**KERNEL)
 def surface_kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
-    """The part of a rigid surface B that lies in a compliant body A, cut by A's tets.
+    """Compute the part of a rigid surface B inside a compliant body A, cut by A's tets.
 
     Args:
         pa: ``CompliantMesh.packed``.
@@ -348,14 +346,14 @@ def surface_kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
         out: workspace, filled.
 
     Returns:
-        number of faces, or FULL.
+        Number of faces, or FULL.
     """
-    return _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, False)
+    return trace_surface_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, False)
 
 
 @inner(forceinline=True, **KERNEL)
 def _around_seed(pa, pb, R, p, tb):
-    """The tet of A around the first corner of a triangle of B, −1 if it lies outside of A."""
+    """Return the tet of A around the first corner of a triangle of B, −1 if it is outside A."""
     x, y, z = _turn(R, _corner(pb, pb.tri_int[tb], 0))
     x, y, z = x + p[0], y + p[1], z + p[2]
     return locate(pa, x, y, z, 0) if in_box(pa.box, x, y, z) else -1
@@ -363,8 +361,7 @@ def _around_seed(pa, pb, R, p, tb):
 
 @inner(forceinline=True, **KERNEL)
 def _count_peaks_inside(pa, pb, R, p, status):
-    """Count the peaks of A's pressure that lie inside the rigid surface among what it was overrun
-    by."""
+    """Add the peaks of A's pressure inside the rigid surface to A's overrun count."""
     for i in range(len(pa.peak)):
         x, y, z = _corner(pa, pa.peak[i], 0)
         y0, y1, y2 = _turn_back(R, (x - p[0], y - p[1], z - p[2]))
@@ -373,8 +370,8 @@ def _count_peaks_inside(pa, pb, R, p, status):
 
 
 @inner(forceinline=True, **KERNEL)
-def _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
-    """:func:`surface_kernel_rigid`, by flood fill or, ``exhaustive``, by trying every tet with
+def trace_surface_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
+    """:func:`surface_kernel_rigid` by flood fill or, if ``exhaustive``, by trying every tet with
     every triangle."""
     R, p = _relative(R_WA, p_WA, R_WB, p_WB, out.frame)
     status = out.status
@@ -388,14 +385,14 @@ def _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
     result, pair = min(tail, 0), 0
     while result >= 0:
         if exhaustive:
-            # every pair there is, to check the flood against
+            # all pairs, to verify the flood fill
             if pair == len(pa.tet) * width:
                 break
             queue[0, 0], queue[0, 1] = pair // width, pair % width
             head = 0
             pair += 1
         elif head == tail:
-            # what no rim leads to: from one corner of every part of B that lies inside A
+            # patches without a rim, from one corner of each part of B inside A
             if seed == len(pb.seed):
                 break
             tb = pb.seed[seed]

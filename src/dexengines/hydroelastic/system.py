@@ -1,8 +1,8 @@
-"""Bodies with pressure fields: a MuJoCo model for joints, masses and gravity, meshes for contact,
-and the arrays the kernels read.
+"""Systems of bodies with pressure fields: a MuJoCo model for joints, masses and gravity, meshes for
+contact, and the arrays of the kernels.
 
-MuJoCo's own contacts and constraints are switched off; of its step only poses, mass matrix and bias
-forces are used.
+MuJoCo's contacts and constraints are disabled; only its poses, mass matrix and bias forces are
+used.
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ from dexengines.hydroelastic.discrete import (
 )
 from dexengines.hydroelastic.fields import CompliantMesh, RigidMesh
 from dexengines.hydroelastic.surface import query
-from dexengines.hydroelastic.workspace import DROP_ANGLE, workspace
 from dexengines.hydroelastic.workspace import Workspace as SurfaceArrays
+from dexengines.hydroelastic.workspace import workspace
 from dexengines.kernels import Stored
 from dexengines.report import Patch
 
 JOINTS = ("ball joint with a stop", "equality constraint", "tendon with a stop", "dry tendon friction")
 LACKS = (*JOINTS, "joint coupling", "dry joint friction")
-"""Of :data:`dexengines.features.FEATURES`."""
+"""Features that are not supported, of :data:`dexengines.features.FEATURES`."""
 _STATUS = tuple(SolveStatus)
 _NOT_FINITE = int(SolveStatus.NOT_FINITE)
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """One mesh on one body."""
+    """A mesh on a body."""
 
     name: str
     body: str
-    """Name of a body of the MuJoCo model; ``"world"`` is the ground."""
+    """Name of a body of the MuJoCo model, or ``"world"``."""
     mesh: CompliantMesh | RigidMesh
-    """Vertices in the body's frame."""
+    """In the body's frame."""
     friction: float
-    """Between two surfaces the larger counts."""
+    """Coefficient of friction; the larger of two surfaces counts."""
     relaxation_time: float = 0.0
-    """τ of the velocity-level dissipation [s]; between two bodies the sum counts."""
+    """τ of the velocity-level dissipation [s]; the sum of two bodies counts."""
 
 
 class Wrench(NamedTuple):
-    """What one geometry does to another."""
+    """Contact wrench of two geometries."""
 
     a: str
     b: str
@@ -72,24 +72,23 @@ class Wrench(NamedTuple):
 
 
 def moved(mesh: CompliantMesh | RigidMesh, R_BG: np.ndarray, p_BG: np.ndarray) -> CompliantMesh | RigidMesh:
-    """A mesh given in frame G, in frame B."""
-    vertices_B = mesh.vertices_B @ np.asarray(R_BG).T + p_BG
-    return dataclasses.replace(mesh, vertices_B=vertices_B)
+    """Return a mesh given in frame G, in frame B."""
+    return dataclasses.replace(mesh, vertices_B=mesh.vertices_B @ np.asarray(R_BG).T + p_BG)
 
 
 class HydroelasticSystem:
-    """A scene that advances in velocity-level steps of ``model.opt.timestep``.
+    """Bodies that advance in velocity-level steps of ``model.opt.timestep``.
 
     Args:
         model: from :func:`dexengines.forces.contactless`.
-        geometries: shapes on its bodies.
+        geometries: meshes on its bodies.
         scheme: :data:`~dexengines.hydroelastic.convex.LAGGED` or ``SAP``.
-        pairs: what may touch, by places in ``geometries``; None: any two whose bodies may by
-            MuJoCo's rules. Two rigid ones never do.
+        pairs: geometries that may touch, as indices; None: all whose bodies may touch by MuJoCo's
+            rules. Two rigid geometries never touch.
         inertance: (nv, nv) to add to the mass matrix; see :mod:`dexengines.couplings`.
 
     Raises:
-        EngineError: an unknown body, a feature among :data:`LACKS`.
+        EngineError: an unknown body, an invalid number, or a feature among :data:`LACKS`.
     """
 
     def __init__(
@@ -106,21 +105,19 @@ class HydroelasticSystem:
         self.geometries = tuple(geometries)
         self.scheme = scheme
         self.status = SolveStatus.SOLVED
-        """How the last step's solve ended."""
+        """Result of the last step's solve."""
         self.unsolved = 0
-        """Steps since the last :meth:`forget` whose solve did not reach the tolerance."""
+        """Steps since the last :meth:`forget` whose solve missed the tolerance."""
         self.worst_residual = 0.0
         """Largest relative optimality residual since the last :meth:`forget`."""
         self.static = _static(model, self.geometries, pairs, inertance)
         self._option = model.opt
         d = self.data
-        self._state = State(
-            d.qpos, d.qvel, d.xpos, d.xmat, d.cdof, d.subtree_com, d.M, d.qfrc_bias, d.qfrc_passive, d.qfrc_applied
-        )  # fmt: skip
-        self._drop_angle = DROP_ANGLE
+        poses, forces = (d.xpos, d.xmat, d.cdof, d.subtree_com), (d.qfrc_bias, d.qfrc_passive, d.qfrc_applied)
+        self._state = State(d.qpos, d.qvel, *poses, d.M, *forces)
         self._overrun = np.zeros((len(self.geometries), 2), np.int64)
         self._unsettled = np.zeros(1, np.int64)
-        self._room(16, 512)
+        self._allocate(16, 512)
         mujoco.mj_kinematics(model, d)
 
     @property
@@ -130,19 +127,19 @@ class HydroelasticSystem:
 
     @property
     def faces(self) -> int:
-        """Polygons that carried contact in the last step."""
+        """Number of polygons in contact in the last step."""
         return int(self.problem.counts[1])
 
     @property
     def overrun(self) -> dict[str, int]:
-        """In how many steps since the last :meth:`forget` a geometry was pressed past its medial
-        axis, by its name; see the README."""
+        """Steps since the last :meth:`forget` in which a geometry was pressed past its medial axis,
+        by its name; see the README."""
         return {g.name: int(n) for g, n in zip(self.geometries, self._overrun[:, 1], strict=True) if n}
 
     @property
     def unsettled(self) -> int:
-        """Steps since the last :meth:`forget` whose friction is not that of their own normal
-        impulses to within ``convex.LAG``."""
+        """Steps since the last :meth:`forget` whose friction differs from that of their normal
+        impulses by more than ``convex.LAG``."""
         return int(self._unsettled[0])
 
     @property
@@ -151,12 +148,12 @@ class HydroelasticSystem:
         return int(self.workspace.info[0])
 
     def damp(self, damping: np.ndarray) -> None:
-        """Take this joint damping (nv,) from now on."""
+        """Set the joint damping (nv,) of the following steps."""
         self.model.dof_damping[:] = np.reshape(damping, self.model.dof_damping.shape)
         self.static.damping[:] = damping
 
     def forget(self) -> None:
-        """Start the counts of solves again."""
+        """Reset the counts of steps."""
         self.unsolved, self.worst_residual, self.status = 0, 0.0, SolveStatus.SOLVED
         self._overrun[:] = 0
         self._unsettled[0] = 0
@@ -164,7 +161,7 @@ class HydroelasticSystem:
     def step(self) -> SolveStatus:
         """Advance by one time step under gravity and ``data.qfrc_applied``.
 
-        With :data:`~dexengines.hydroelastic.convex.SolveStatus.NOT_FINITE` nothing has moved.
+        After :data:`~dexengines.hydroelastic.convex.SolveStatus.NOT_FINITE` nothing has moved.
         """
         model, data = self.model, self.data
         mujoco.mj_fwdPosition(model, data)
@@ -174,7 +171,8 @@ class HydroelasticSystem:
             status = velocity_step(self.stored.address, self.scheme, dt)
             if status >= 0:
                 break
-            self.enlarge(pairs=status == TOO_MANY_PAIRS)
+            pairs, faces = self.problem.pair_ndof.size, len(self.problem.faces)
+            self._allocate(*((2 * pairs, faces) if status == TOO_MANY_PAIRS else (pairs, 2 * faces)))
         self.status = _STATUS[status]
         self.worst_residual = max(self.worst_residual, self.workspace.info[2])
         if status:
@@ -185,26 +183,21 @@ class HydroelasticSystem:
         return self.status
 
     def wrenches(self) -> list[Wrench]:
-        """Mean contact wrenches over the last step, at the poses it began with."""
+        """Return the mean contact wrenches over the last step, at the poses it began with."""
         result = []
         for k in range(self.problem.counts[0]):
-            a, b = self.static.pairs[self.contacts.pair[k]]
+            a, b = (self.geometries[i].name for i in self.static.pairs[self.contacts.pair[k]])
             force, moment = (self.problem.impulse[k] / self.model.opt.timestep).reshape(2, 3).copy()
-            result.append(
-                Wrench(
-                    self.geometries[a].name,
-                    self.geometries[b].name,
-                    self.contacts.point_W[k].copy(),
-                    force,
-                    moment,
-                )
-            )
+            result.append(Wrench(a, b, self.contacts.point_W[k].copy(), force, moment))
         return result
 
     def patches(self) -> list[Patch]:
-        """Contact surfaces of the last step and their mean wrenches, at the poses it began with;
-        found anew, for pictures."""
-        result, out = [], SurfaceArrays(drop_angle=self._drop_angle)
+        """Return the contact surfaces and mean wrenches of the last step, at the poses it began
+        with.
+
+        The surfaces are computed again.
+        """
+        result, out = [], SurfaceArrays()
         for k, w in enumerate(self.wrenches()):
             pair = self.static.pairs[self.contacts.pair[k]]
             pose = [
@@ -212,32 +205,17 @@ class HydroelasticSystem:
                 for i in self.static.geom_body[pair]
                 for x in (self.data.xmat[i].reshape(3, 3), self.data.xpos[i])
             ]
-            surface = query(*(self.geometries[i].mesh for i in pair), *pose, out)
-            result.append(
-                Patch(
-                    w.a, w.b, surface.vertex_W.copy(), surface.start.copy(), surface.pressure.copy(), *w[2:]
-                )
-            )
+            s = query(*(self.geometries[i].mesh for i in pair), *pose, out)
+            result.append(Patch(w.a, w.b, s.vertex_W.copy(), s.start.copy(), s.pressure.copy(), *w[2:]))
         return result
 
-    def enlarge(self, *, pairs: bool = False) -> None:
-        """Twice the room for faces, or for pairs that touch."""
-        p, f = self.problem.pair_ndof.size, len(self.problem.faces)
-        self._room(2 * p if pairs else p, f if pairs else 2 * f)
-
-    def drop_angle(self, angle: float) -> None:
-        """Leave out faces whose normal turns further than this from a pressure gradient [rad]; π:
-        none."""
-        self._drop_angle = angle
-        self._room(self.problem.pair_ndof.size, len(self.problem.faces))
-
-    def _room(self, pairs: int, faces: int) -> None:
-        """Arrays for so many pairs and faces."""
+    def _allocate(self, pairs: int, faces: int) -> None:
+        """Allocate arrays for this many pairs and faces."""
         nv, limits = self.model.nv, 2 * self.static.limit_dof.size
         self.problem = make_problem(nv, pairs, faces, limits)
         self.workspace = make_workspace(nv, pairs)._replace(unsettled=self._unsettled)
         self.contacts = make_contacts(self._overrun, pairs, faces)
-        self.surface = workspace(faces, self._drop_angle)
+        self.surface = workspace(faces)
         self.stored = Stored(
             Bundle(self.static, self._state, self.surface, self.problem, self.workspace, self.contacts),
             BUNDLE,
@@ -254,12 +232,7 @@ def _static(
     for g in geometries:
         if g.body not in names:
             raise EngineError(f"geometry '{g.name}' sits on body '{g.body}', which the model does not have")
-        if not (
-            np.isfinite(g.friction)
-            and g.friction >= 0.0
-            and np.isfinite(g.relaxation_time)
-            and g.relaxation_time >= 0.0
-        ):
+        if not (0.0 <= g.friction < np.inf and 0.0 <= g.relaxation_time < np.inf):
             raise EngineError(
                 f"friction and relaxation time of geometry '{g.name}' must be finite and not negative"
             )
@@ -310,7 +283,7 @@ def _box(vertices: np.ndarray) -> np.ndarray:
 
 
 def _chain(model: mujoco.MjModel, body: int) -> list[int]:
-    """Velocities that move a body, ascending."""
+    """Return the velocities that move a body, ascending."""
     dofs: list[int] = []
     while body:
         first = model.body_dofadr[body]

@@ -1,4 +1,4 @@
-"""The arrays a contact surface is written to, and the surface as one looks at it from Python."""
+"""Arrays of a contact surface query, and the view of its result from Python."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from dexengines.hydroelastic.clip import COLUMNS, ROWS
 from dexengines.kernels import Stored
 
 DROP_ANGLE = 5 * math.pi / 8
-"""A face whose normal turns further than this from a pressure gradient is dropped: there the
-pressure falls as the bodies approach."""
+"""A face whose normal turns further than this from a pressure gradient is dropped, since its
+pressure falls as the bodies approach (Drake's rule) [rad]."""
 FULL = -1
-"""Returned by the kernels when an array of the workspace is too small."""
+"""Returned by kernels when an array of the workspace is too small."""
 DEEP_A, DEEP_B, PAIRS, PEAKS = 0, 1, 2, 3
 """Entries of :attr:`Surface.status`."""
 
 
 class Surface(NamedTuple):
-    """Faces of a contact surface, in world, and the arrays the query works with; made by
+    """Faces of a contact surface, in world, and scratch arrays of the query; made by
     :func:`workspace`."""
 
     centroid_W: np.ndarray
@@ -47,17 +47,17 @@ class Surface(NamedTuple):
     start: np.ndarray
     """(F + 1,) int32: corners of face i are start[i] … start[i + 1] − 1"""
     status: np.ndarray
-    """(8,) int32: pressure peaks of A, of B overrun by the other body; pairs clipped; peaks of A
-    and B in the other body"""
+    """(8,) int32: overrun counts of A and of B, pairs clipped, peaks of either body inside the
+    other"""
     queue: np.ndarray
-    """(Q, 2) int32 pairs found so far"""
+    """(Q, 2) int32 visited pairs"""
     table: np.ndarray
     """(T,) int64 hash table of the pairs, −1 where empty; T a power of two; empty between
     queries"""
     stack: np.ndarray
     """(S, 2) int32 pairs of tree nodes"""
     cos_drop: np.ndarray
-    """(1,) cosine of the angle from which on faces are dropped; below −1 none are"""
+    """(1,) cosine of the drop angle; below −1 no face is dropped"""
     frame: np.ndarray
     """(4, 3) rotation and position of B in A"""
     poly: np.ndarray
@@ -66,11 +66,10 @@ class Surface(NamedTuple):
 
 
 def workspace(faces: int = 1024, drop_angle: float = DROP_ANGLE) -> Surface:
-    """Arrays for a surface of up to ``faces`` faces.
+    """Return arrays for a surface of up to ``faces`` faces.
 
     Args:
-        drop_angle: a face whose normal turns further than this from a pressure gradient [rad] is
-            dropped. The default is Drake's; with π nothing is dropped, which an energy-conserving,
+        drop_angle: see :data:`DROP_ANGLE`; with π no face is dropped, which a conservative,
             continuous force needs.
     """
     pairs = 4 * faces + 64
@@ -103,7 +102,7 @@ SURFACE = numba.typeof(workspace(1))
 
 
 class ContactSurface:
-    """The faces found by one query, as views into the workspace: valid until its next use."""
+    """Faces found by one query, as views into the workspace: valid until its next use."""
 
     __slots__ = ("faces", "n", "rigid")
 
@@ -130,7 +129,7 @@ class ContactSurface:
 
     @property
     def start(self) -> np.ndarray:
-        """(n + 1,) first corner of every face."""
+        """(n + 1,) first corner of each face."""
         return self.faces.start[: self.n + 1]
 
     @property
@@ -140,9 +139,9 @@ class ContactSurface:
 
     @property
     def overrun(self) -> tuple[int, int]:
-        """How many pressure peaks of A and of B (of a plateau: its vertices) lie inside the other
-        body at a lower pressure than its own: there is no surface of equal pressure around them,
-        the body is pressed past its medial axis."""
+        """Overrun counts of A and of B: peaks of the body (of a plateau: its vertices) inside the
+        other body at a lower pressure than its own, and faces just beyond a ridge. No surface of
+        equal pressure surrounds such a peak: the body is pressed past its medial axis."""
         return int(self.faces.status[DEEP_A]), int(self.faces.status[DEEP_B])
 
 
@@ -159,5 +158,5 @@ class Workspace:
         self.address = self._stored.address
 
     def grow(self) -> None:
-        """Twice as many faces."""
+        """Double the number of faces."""
         self._allocate(2 * len(self.arrays.area))

@@ -1,2 +1,1 @@
-"""Recordings of a graph's messages as MCAP files: written, read and cut into what the learner
-needs, without ROS."""
+"""Recordings of a graph's messages as MCAP files, written and read without ROS."""

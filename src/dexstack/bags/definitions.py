@@ -1,5 +1,4 @@
-"""The text that tells a reader of a bag what a message type is: its .msg file and those of all
-types inside, as `ros2 bag` writes it."""
+"""Message definitions in bags: a type's .msg file and those of all nested types, as by `ros2 bag`."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ _FIELD = re.compile(r"^([A-Za-z][\w/]*)(?:<=\d+)?(?:\[[^\]]*\])?\s+\w+")
 
 
 def full_definition(type_name: str) -> str:
-    """The definition of ``package/msg/Type``, followed by those of the types it is made of.
+    """Return the definition of ``package/msg/Type``, followed by those of its nested types.
 
     Raises:
         ConfigError: a definition file is not installed.
@@ -32,12 +31,12 @@ def full_definition(type_name: str) -> str:
 
 
 def _short(name: str) -> str:
-    """``package/Type``, as the separator lines of definitions have it."""
+    """Return ``package/Type``, as in the separator lines of definitions."""
     return name.replace("/msg/", "/")
 
 
 def _parts(name: str, text: str) -> list[str]:
-    """Full names of the types in a definition that are not built in."""
+    """Return the full names of the types in a definition that are not built in."""
     found = []
     for line in text.splitlines():
         field = _FIELD.match(line.partition("#")[0].strip())
@@ -48,12 +47,11 @@ def _parts(name: str, text: str) -> list[str]:
 
 
 def _definition(name: str) -> str:
-    """The text of one .msg file; ``share`` lies above the type's Python package, in ROS and in
-    PyPI's wheels alike."""
+    """Read one .msg file, from the ``share`` folder above the Python package of the type."""
     package, _, kind = name.split("/")
     spec = importlib.util.find_spec(package)
     for folder in Path(spec.origin).parents if spec and spec.origin else ():
         path = folder / "share" / package / "msg" / f"{kind}.msg"
         if path.is_file():
             return path.read_text()
-    raise ConfigError(f"there is no definition of {name} here; install the package {package}")
+    raise ConfigError(f"no definition of {name} is installed; install the package {package}")

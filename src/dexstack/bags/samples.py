@@ -1,8 +1,6 @@
-"""What a learner needs of a bag: samples of object pose, joint angles and joint command, as
-``dexstack up`` records them by itself.
+"""Samples of object pose, joint angles and joint command from a bag, for learning.
 
-Messages are decoded by the definitions inside the bag (mcap-ros2-support), so that learning needs
-no ROS.
+Messages are decoded by the definitions in the bag (mcap-ros2-support), without ROS.
 """
 
 from __future__ import annotations
@@ -13,6 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from mcap.records import Schema
+from mcap_ros2.decoder import DecoderFactory
 
 from dexstack.bags.file import ENCODING, SCHEMA, BagReader, Topic
 from dexstack.errors import ConfigError
@@ -20,11 +20,11 @@ from dexstack.process.history import JointHistory, JointSample, is_limp
 
 POSES, STATES, COMMANDS, ROLLOUTS = "object_pose", "joint_states", "joint_command", "rollout/state"
 LATE = 1.0
-"""Poses come up to this long after the joint angles of their stamp [s]."""
+"""Largest delay of a pose behind the joint angles of its stamp [s]."""
 
 
 class _Pose(NamedTuple):
-    """A pose, and what was in force when it came."""
+    """A pose with the command and rollout at its arrival."""
 
     t: float
     """[s]"""
@@ -35,8 +35,7 @@ class _Pose(NamedTuple):
 
 
 class _Samples:
-    """Poses with the joint angles of their time, which are known when the joint state after them
-    has come."""
+    """Matches poses with joint angles at their stamps, after the next joint state has arrived."""
 
     def __init__(self) -> None:
         self.angles = JointHistory(LATE)
@@ -56,20 +55,20 @@ class _Samples:
 
 
 def read_samples(path: Path, joints: Sequence[str]) -> dict[str, np.ndarray]:
-    """The recording (:data:`dexstack.learning.transitions.RECORDED`, and ``rollout``) in a bag.
+    """Read the recording (:data:`dexstack.learning.transitions.RECORDED`, and ``rollout``) of a bag.
 
-    One sample per object pose, with the joint angles at its stamp, interpolated, and the joint
-    command then in force; ``t_command`` is that one's stamp. A hand without any torque is limp and
-    follows no command: there the command is not a number. Where the bag has ``rollout/state`` only
-    samples of running rollouts are kept; each rollout has a number of its own, so that nobody
-    learns from the reset in between.
+    One sample per object pose, with the joint angles interpolated at its stamp, and the newest joint
+    command with its stamp ``t_command``. Commands are NaN while the hand is limp (no torque). If the
+    bag has ``rollout/state``, only samples of running rollouts are kept; ``rollout`` numbers them,
+    so that no transition spans a reset.
 
     Args:
+        path: MCAP file.
         joints: the hand's joint names, in the order of the arrays.
 
     Raises:
-        ConfigError: no such file, a topic is missing or is there twice (two hands in one bag), or
-            joints of another hand.
+        ConfigError: the file cannot be read, a topic is missing or not unique (two hands in one
+            bag), or the joints are of another hand.
     """
     bag = BagReader(path)
     topics = bag.topics()
@@ -105,7 +104,7 @@ def read_samples(path: Path, joints: Sequence[str]) -> dict[str, np.ndarray]:
     samples.settle()
     if not samples.rows:
         raise ConfigError(
-            f"the bag {path} holds no object pose with joint angles and a joint command during a rollout"
+            f"the bag {path} has no object pose with joint angles and a joint command during a rollout"
         )
     t, pose_WO, q, commands, stamps, rollout = (
         np.array(column, float) for column in zip(*samples.rows, strict=True)
@@ -123,7 +122,7 @@ def read_samples(path: Path, joints: Sequence[str]) -> dict[str, np.ndarray]:
 def _one(path: Path, topics: dict[str, Topic], short: str) -> Topic:
     found = [topic for name, topic in topics.items() if name.endswith("/" + short)]
     if len(found) != 1:
-        raise ConfigError(f"the bag {path} has {len(found)} topics named {short}, 1 expected")
+        raise ConfigError(f"the bag {path} has {len(found)} topics named {short}, expected 1")
     return found[0]
 
 
@@ -132,30 +131,23 @@ def _stamp(message: Any) -> float:
 
 
 def _in_order(path: Path, message: Any, joints: Sequence[str]) -> np.ndarray:
-    """Positions (N,) in the hand's own order."""
+    """Return the positions (N,) in the hand's joint order."""
     place = dict(zip(message.name, message.position, strict=False))
-    if set(place) != set(joints):
-        raise ConfigError(
-            f"the joints in the bag {path} are not this hand's: {', '.join(sorted(set(place) ^ set(joints))[:3])}, …"
-        )
+    if other := sorted(set(place) ^ set(joints)):
+        raise ConfigError(f"the joints in the bag {path} are not this hand's: {', '.join(other[:3])}, …")
     return np.array([place[name] for name in joints])
 
 
 class _Decoder:
-    """Bytes to messages, by the definition in the bag."""
+    """Decoder of messages by the definitions in the bag."""
 
     def __init__(self) -> None:
-        from mcap_ros2.decoder import DecoderFactory
-
         self._factory = DecoderFactory()
         self._known: dict[str, Any] = {}
 
     def __call__(self, topic: Topic, data: bytes) -> Any:
-        from mcap.records import Schema
-
         if topic.type_name not in self._known:
-            schema = Schema(
-                id=len(self._known) + 1, name=topic.type_name, encoding=SCHEMA, data=topic.definition.encode()
-            )
+            number, text = len(self._known) + 1, topic.definition.encode()
+            schema = Schema(id=number, name=topic.type_name, encoding=SCHEMA, data=text)
             self._known[topic.type_name] = self._factory.decoder_for(ENCODING, schema)
         return self._known[topic.type_name](data)

@@ -1,1 +1,1 @@
-"""Measurements of the parts, one module each, behind ``dexstack bench``."""
+"""Measurements behind ``dexstack bench``."""

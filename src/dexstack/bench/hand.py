@@ -1,5 +1,4 @@
-"""The servo loop against an emulated hand: period, latency, missed sets, processor time, while the
-other cores are busy."""
+"""Timing of the servo loop against an emulated hand, while the other cores are busy."""
 
 from __future__ import annotations
 
@@ -23,49 +22,91 @@ from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import load_hand
 
 WARM_UP = 1.0
-"""[s]"""
+"""Time before the first sample that counts [s]."""
 COMMAND_PERIOD = 0.02
-LOOK_AT_LOAD = 5.0
+"""Time between two commands [s]."""
+LOAD_PERIOD = 5.0
+"""Time between two readings of the load average [s]."""
 DRIVER_PRIORITY, EMULATOR_PRIORITY = 70, 60
-"""Above what other dexstack processes of this machine ask for."""
+"""Real-time priorities, above the defaults of other dexstack processes."""
 
 
 class HandTiming(NamedTuple):
-    """What was measured after the warm-up."""
+    """Measurements after the warm-up."""
 
     period: np.ndarray
     """(n,) time between the arrivals of two sets [s]."""
     latency: np.ndarray
-    """(n,) from the arrival of a set's last frame (kernel's time stamp) until its last torque frame
-    was handed to the kernel [s]."""
+    """(n,) time from the arrival of a set's last frame (kernel time stamp) until its last torque
+    frame was handed to the kernel [s]."""
     sets: int
     """Sets that the hand sent."""
     lost: int
-    """Of these, sets the driver never had complete; one may be on its way when the counting starts
-    or ends."""
+    """Sets that never arrived complete; one may be in flight when counting starts or ends."""
     incomplete: int
-    """Sets of which a frame was missing."""
+    """Sets with a missing frame."""
     skipped: int
-    """Complete sets that were not answered because a newer one had already come."""
+    """Complete sets that were not answered because a newer one had arrived."""
     cpu_share: float
     """Processor time of driver and guard, as a share of one core."""
     emulator_cpu_share: float
     realtime: bool
     fault: str
     largest: float
-    """Largest share of its limit that a torque on the bus took."""
+    """Largest torque on the bus, as a share of its limit."""
     over_limit: int
     load: list[float]
-    """1-minute load averages of the machine, every few seconds."""
+    """1-minute load averages of the machine."""
+
+
+class EmulatedHandProcess:
+    """An emulated Allegro hand in its own process; a context manager.
+
+    Args:
+        bus: the bus to join.
+        arguments: further arguments of ``python -m dexstack.hand.emulated.allegro``.
+    """
+
+    def __init__(self, bus: BusParams, *arguments: str) -> None:
+        command = [sys.executable, "-m", "dexstack.hand.emulated.allegro"]
+        command += ["--interface", bus.interface, "--channel", bus.channel]
+        command += ["--emulator-priority", str(EMULATOR_PRIORITY), *arguments]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._read()
+
+    def set(self, **changes: Any) -> dict[str, Any]:
+        """Change faults of the hand; return its state."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(changes) + "\n")
+        self.process.stdin.flush()
+        return self._read()
+
+    def _read(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        return json.loads(self.process.stdout.readline())
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.stdin.close()
+            self.process.wait(10.0)
+            self.process.stdout.close()
+
+    def __enter__(self) -> EmulatedHandProcess:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
 
 def time_hand(seconds: float, others: Sequence[int], *, side: str = "right", busy: bool = True) -> HandTiming:
-    """Drive an emulated hand for ``seconds`` [s] after a warm-up, its joints following sines at 50
-    commands per second.
+    """Drive an emulated hand whose joints follow sines at 50 commands per second, and measure.
 
-    The driver runs where this process runs; on the ``others`` run the emulated hand, which stands
-    for a device of its own, and, if ``busy``, one process for each of them that burns every cycle
-    it gets.
+    Args:
+        seconds: duration of the measurement after the warm-up [s].
+        others: cores of the emulated hand, which stands for a separate device; the driver stays on
+            the core of this process.
+        side: side of the hand.
+        busy: keep each of the ``others`` busy with one process at low priority.
     """
     bus = BusParams("udp_multicast", f"239.75.{os.getpid() >> 8 & 255}.{os.getpid() & 255}:6400")
     hand = load_hand(side)
@@ -79,7 +120,9 @@ def time_hand(seconds: float, others: Sequence[int], *, side: str = "right", bus
             arrival[count], answered[count] = link.arrival, link.answered
             count += 1
 
-    with _emulator(bus, side, others) as ask, _burners(others if busy else ()):
+    plant = ("--hand", side, "--plant", "mujoco")
+    with EmulatedHandProcess(bus, *plant) as emulated, _burners(others if busy else ()):
+        os.sched_setaffinity(emulated.process.pid, others)
         link = CanHand(side, bus, CanHandParams(realtime_priority=DRIVER_PRIORITY))
         driver = HandDriver(link, ServoLaw(hand, ServoParams(), GravityCompensation(hand)))
         driver.on_turn = note
@@ -87,13 +130,13 @@ def time_hand(seconds: float, others: Sequence[int], *, side: str = "right", bus
         with driver:
             _command(driver, hand.home, WARM_UP, load)
             guard = link.status()["guard_pid"]
-            before, first, sets = ask(), count, (link.sets, link.missed)
+            before, first, sets = emulated.set(), count, (link.sets, link.missed)
             cpu, wall = time.process_time() + _cpu(guard), time.monotonic()
             _command(driver, hand.home, seconds, load)
             cpu, wall = time.process_time() + _cpu(guard) - cpu, time.monotonic() - wall
-            after, last, sets = ask(), count, (link.sets - sets[0], link.missed - sets[1])
+            after, last, sets = emulated.set(), count, (link.sets - sets[0], link.missed - sets[1])
             fault = str(driver.fault or "")
-        end = ask()
+        end = emulated.set()
     period, latency = np.diff(arrival[first:last]), (answered - arrival)[first + 1 : last]
     sent = after["sets"] - before["sets"]
     return HandTiming(
@@ -118,45 +161,11 @@ def _command(driver: HandDriver, home: np.ndarray, seconds: float, load: list[fl
     k, looked = 0, -np.inf
     while (t := time.monotonic() - start) < seconds:
         driver.command(home + 0.05 * np.sin(2.0 * np.pi * 0.5 * t + np.arange(home.size)))
-        if t - looked > LOOK_AT_LOAD:
+        if t - looked > LOAD_PERIOD:
             looked = t
             load.append(os.getloadavg()[0])
         k += 1
         time.sleep(max(0.0, start + k * COMMAND_PERIOD - time.monotonic()))
-
-
-@contextlib.contextmanager
-def _emulator(bus: BusParams, side: str, cores: Sequence[int]) -> Iterator[Any]:
-    command = [
-        sys.executable,
-        "-m",
-        "dexstack.hand.emulated.allegro",
-        "--interface",
-        bus.interface,
-        "--channel",
-        bus.channel,
-    ]
-    process = subprocess.Popen(
-        [*command, "--hand", side, "--plant", "mujoco", "--emulator-priority", str(EMULATOR_PRIORITY)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin is not None and process.stdout is not None
-
-    def ask() -> dict[str, Any]:
-        process.stdin.write("{}\n")
-        process.stdin.flush()
-        return json.loads(process.stdout.readline())
-
-    try:
-        os.sched_setaffinity(process.pid, cores)
-        json.loads(process.stdout.readline())
-        yield ask
-    finally:
-        process.stdin.close()
-        process.wait(10.0)
-        process.stdout.close()
 
 
 @contextlib.contextmanager
@@ -176,6 +185,6 @@ def _burners(cores: Sequence[int]) -> Iterator[None]:
 
 
 def _cpu(pid: int) -> float:
-    """Processor time a process has used [s]."""
+    """Return the processor time of a process [s]."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,4 +1,4 @@
-"""Time of contact detection and MPC solve on states of the running closed loop."""
+"""Timing of contact detection and MPC solve on states of the closed loop."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ from dexstack.sim.loop import Loop
 from dexstack.trials.sweep import loop_of
 
 SECONDS = 6.0
-"""Length of a trial that supplies states [s]: approach, turning and holding are all in it."""
+"""Length of a trial that supplies states [s]; it contains approach, turning and holding."""
 GOALS = (math.pi / 2, -math.pi / 2)
+"""Yaw of the goals [rad], in turns."""
 PATIENCE = 1000
-"""States without enough contacts after which there will be none."""
+"""Number of states without enough contacts after which to give up."""
 
 
 @dataclass(frozen=True)
 class MpcTiming:
-    """Samples over M counted solves, seconds."""
+    """Samples (M,) over the counted solves [s]."""
 
     detect_cpu: np.ndarray
     solve_cpu: np.ndarray
     detect_wall: np.ndarray
     solve_wall: np.ndarray
     contacts: np.ndarray
-    """(S,) active contacts of every timed state, counted or not."""
+    """(S,) active contacts of every state, counted or not."""
     statuses: dict[str, int]
     compile_s: float
     horizon: int
@@ -43,11 +44,12 @@ class MpcTiming:
 
 
 def visited(loop: Loop, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """The states at which the controller planned in the closed loop, without end: object pose (7,),
-    joints (N,) and goal (7,).
+    """Yield the states at which the controller plans in the closed loop, without end.
 
-    They come in their order, trial after trial towards :data:`GOALS`; before each trial the planner
-    forgets its last plan.
+    Trials towards :data:`GOALS` follow each other; the planner is reset before each.
+
+    Yields:
+        Object pose (7,), joint angles (N,) [rad] and goal pose (7,).
     """
     for k in itertools.count():
         goal = loop.task.at_yaw(GOALS[k % len(GOALS)])
@@ -57,15 +59,14 @@ def visited(loop: Loop, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.
 
 
 def time_mpc(spec: Spec, *, solves: int, min_contacts: int, seed: int) -> MpcTiming:
-    """Time ``solves`` solves on states of the closed loop with at least ``min_contacts`` active
-    contacts.
+    """Time ``solves`` solves on states of the closed loop with at least ``min_contacts`` contacts.
 
-    Every solve starts from the plan of the one before as it does in the loop; states with fewer
-    contacts are solved too but not counted.
+    Every solve is warm-started from the previous plan, as in the loop; states with fewer contacts
+    are solved but not counted.
 
     Raises:
         ConfigError: see :class:`~dexstack.sim.loop.Loop`.
-        RuntimeError: the loop makes no state with that many contacts.
+        RuntimeError: no state has that many contacts.
     """
     loop = loop_of(spec)
     samples: list[tuple[float, float, float, float]] = []
@@ -86,7 +87,7 @@ def time_mpc(spec: Spec, *, solves: int, min_contacts: int, seed: int) -> MpcTim
         if len(samples) == solves:
             break
         if not samples and len(contacts) >= PATIENCE:
-            raise RuntimeError(f"none of {PATIENCE} states has {min_contacts} active contacts")
+            raise RuntimeError(f"no state of {PATIENCE} has {min_contacts} active contacts")
     columns, horizon = np.array(samples).T, loop.params[MpcParams].horizon
     return MpcTiming(
         *columns,
@@ -100,5 +101,5 @@ def time_mpc(spec: Spec, *, solves: int, min_contacts: int, seed: int) -> MpcTim
 
 
 def _clocks() -> tuple[float, float]:
-    """Processor time of this process and wall time [s]."""
+    """Return processor time of this process and wall time [s]."""
     return time.process_time(), time.perf_counter()

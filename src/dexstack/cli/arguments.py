@@ -1,9 +1,10 @@
-"""Types of command-line arguments: numbers in their ranges, refused in one sentence."""
+"""Arguments that several commands share, and types of arguments with their ranges."""
 
 from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,11 @@ if TYPE_CHECKING:
     from dexstack.graph.settings import Spec
 
 MEASURED = "measured"
+OBJECT = "name of an object, or path of its YAML file"
 
 
-def number(text: str, kind: type, ok: Any, what: str) -> Any:
+def number(text: str, kind: type, ok: Callable[[Any], bool], what: str) -> Any:
+    """Parse a finite number of a kind for which ``ok`` holds; ``what`` describes it in an error."""
     try:
         value = kind(text)
     except ValueError:
@@ -30,7 +33,7 @@ def number(text: str, kind: type, ok: Any, what: str) -> Any:
 
 
 def setting(text: str) -> tuple[str, Any]:
-    """NAME=VALUE, the value as in a parameter file."""
+    """Parse NAME=VALUE, with the value as in a parameter file."""
     from dexstack.config import parse_yaml
 
     name, equals, value = text.partition("=")
@@ -52,7 +55,7 @@ def add_set_argument(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="one parameter, wins over all files; may be given several times",
+        help="set one parameter, overriding all files; repeatable",
     )
 
 
@@ -86,47 +89,49 @@ def latency(text: str) -> float | str:
 
 def add_scene_arguments(parser: argparse.ArgumentParser) -> None:
     """Add ``--object`` and ``--hand``."""
-    parser.add_argument("--object", default="cube", help="name of an object, or the path of an object's YAML")
+    parser.add_argument("--object", default="cube", help=OBJECT)
     parser.add_argument("--hand", default="right", help=HAND_NAMES)
 
 
 NAMED = ("model", "planner", "supervisor", "theta", "contact_set")
-"""Parameters that have an argument of their own."""
+"""Parameters with their own argument."""
 
 
 def add_planner_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what chooses the planner and its parameters."""
-    parser.add_argument("--model", help="time-stepping model of the planner (default: the parameter files')")
+    """Add the arguments that choose the planner and its parameters."""
+    parser.add_argument(
+        "--model", help="time-stepping model of the planner (default: from the parameter files)"
+    )
     parser.add_argument(
         "--planner",
-        help=f"{', '.join(PLANNERS)}, or the path of your own's Python file (default: the parameter files')",
+        help=f"{', '.join(PLANNERS)}, or path to a Python file (default: from the parameter files)",
     )
     parser.add_argument(
         "--supervisor",
-        help=f"what frees a stuck rollout: {', '.join(SUPERVISORS)}, or a path (default: the task's)",
+        help=f"recovery of a stalled rollout: {', '.join(SUPERVISORS)}, or path (default: the task's)",
     )
     parser.add_argument(
         "--contact-set",
         metavar="RULE",
-        help="contacts along the plan: frozen, propagated, detected (default: the files')",
+        help="contacts along the plan: frozen, propagated, detected (default: from the parameter files)",
     )
     parser.add_argument(
         "--theta",
         metavar="NAME",
-        help="learned θ of the planner: a name or a file (see `dexstack learn --save`)",
+        help="learned parameters θ of the planner: name or file (see `dexstack learn --save`)",
     )
     parser.add_argument(
         "--params",
         action="append",
         default=[],
         metavar="FILE",
-        help="ROS 2 parameter file that wins over the task's",
+        help="ROS 2 parameter file that overrides the task's; repeatable",
     )
     add_set_argument(parser)
 
 
 def spec_of(args: argparse.Namespace, task: str | None = None) -> Spec:
-    """What to build, from the arguments of :func:`add_scene_arguments` and
+    """Return the spec of the arguments of :func:`add_scene_arguments` and
     :func:`add_planner_arguments`."""
     from dexstack.graph.settings import Spec
     from dexstack.tasks.base import AS_BELIEVED, read_world

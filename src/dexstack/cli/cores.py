@@ -1,7 +1,8 @@
-"""Which core a measurement runs on."""
+"""The core that a measurement runs on."""
 
 from __future__ import annotations
 
+import argparse
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,12 +10,25 @@ from contextlib import contextmanager
 from dexstack.errors import ConfigError
 
 
+def add_core_argument(parser: argparse.ArgumentParser) -> None:
+    """Add ``--core``."""
+    parser.add_argument(
+        "--core",
+        type=int,
+        metavar="K",
+        help="core to run on (default: the last one this process may use)",
+    )
+
+
 @contextmanager
 def one_core(core: int | None) -> Iterator[int]:
-    """Keep this process on one core; entered before JAX starts, so that its threads stay there too.
+    """Pin this process to one core, before JAX starts so that its threads are pinned too.
+
+    Args:
+        core: number of the core; None: the last one this process may use.
 
     Raises:
-        ConfigError: the process may not use that core.
+        ConfigError: this process may not use that core.
     """
     before = os.sched_getaffinity(0)
     chosen = max(before) if core is None else core

@@ -1,5 +1,5 @@
-"""``dexstack eval``: seeded closed-loop trials of a task without ROS, with the controller and the
-plant of ``dexstack up sim``."""
+"""``dexstack eval``: seeded closed-loop trials of a task without ROS, with the controller and plant
+of ``dexstack up sim``."""
 
 from __future__ import annotations
 
@@ -26,118 +26,112 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``eval``."""
     p = subparsers.add_parser(
         "eval",
-        help="closed-loop trials of a task in one process each, without ROS",
-        description="Trials of a task, each judged by the task. Exit code 0 only if the success rate of --require was reached, with --vary "
-        "in every world.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        help="run closed-loop trials without ROS",
+        description="Run closed-loop trials of a task, without ROS. Exit code 0 only if the success rate of "
+        "--require is reached, with --vary in every world.",
     )
-    p.add_argument(
-        "task", metavar="TASK", help=f"{', '.join(TASKS)}, or the path of your own task's Python file"
-    )
+    p.add_argument("task", metavar="TASK", help=f"{', '.join(TASKS)}, or path to your own Python file")
     arguments.add_scene_arguments(p)
     p.add_argument(
         "--plant",
         default="mujoco",
         choices=PLANTS,
-        help="physics engine: a name, or the path of your own's Python file",
+        help="physics engine: name, or path to your own Python file",
     )
     arguments.add_planner_arguments(p)
-    p.add_argument(
+    _add_trial_arguments(p)
+    _add_world_arguments(p)
+    _add_output_arguments(p)
+    add_json_argument(p)
+
+
+def _add_trial_arguments(p: argparse.ArgumentParser) -> None:
+    add = p.add_argument
+    add(
         "--trials",
         "--runs",
         type=arguments.positive_int,
         metavar="N",
-        help="trials, of each world (default: the task's)",
+        help="number of trials in each world (default: the task's)",
     )
-    p.add_argument(
-        "--seed", type=arguments.natural, default=0, metavar="S", help="trial k draws with seed S + k"
-    )
-    p.add_argument(
+    add("--seed", type=arguments.natural, default=0, metavar="S", help="trial k is drawn with seed S + k")
+    add(
         "--goal-yaw",
         type=arguments.angle,
         nargs="+",
         metavar="DEG",
-        help="turns from the start, in turn (default: the task's own goals)",
+        help="yaw goals relative to the start, used in turn (default: the task's goals)",
     )
-    p.add_argument(
+    add(
         "--tolerance",
         type=arguments.positive,
         metavar="RAD",
-        help="error below which a goal is reached (default: the files')",
+        help="error below which a goal is reached (default: from the parameter files)",
     )
-    p.add_argument(
+    add(
         "--seconds",
         type=arguments.positive,
         metavar="S",
         help="simulated time of a trial (default: the task's)",
     )
-    p.add_argument(
+    add(
         "--latency",
         type=arguments.latency,
         metavar="S|measured",
-        help="from pose to command; 'measured': each computation's own wall time, which no seed repeats (default: the parameter files')",
+        help="time from pose to command (default: from the parameter files); 'measured': the wall time of "
+        "each computation, which no seed reproduces",
     )
-    p.add_argument(
-        "--vary",
-        nargs="+",
-        default=[],
-        metavar="NAME=V[,V…]",
-        help="other worlds beside the one that the controller believes in: factors on mass, friction, size, torque, joint_damping, "
-        "contact_stiffness; joint_friction [N m]; joint_armature [kg m²]; com_x, com_y, com_z [m]; or any parameter; "
-        "NAME=V+NAME=V changes several at once",
-    )
-    p.add_argument(
-        "--world",
-        type=Path,
-        metavar="FILE",
-        help="the plant's world, as `dexstack identify --out` writes; --vary changes it",
-    )
-    p.add_argument(
+    add(
         "--require",
         type=arguments.rate,
         metavar="RATE",
         help="smallest success rate for exit code 0 (default: the task's)",
     )
+    add("--jobs", type=arguments.positive_int, default=1, metavar="N", help="number of parallel processes")
+    add("--ray", action="store_true", help="distribute over a Ray cluster, or this machine (extra [ray])")
+
+
+def _add_world_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument(
-        "--jobs",
-        type=arguments.positive_int,
-        default=1,
-        metavar="N",
-        help="processes that run trials side by side",
+        "--vary",
+        nargs="+",
+        default=[],
+        metavar="NAME=V[,V…]",
+        help="also run in worlds that differ from the controller's model: factors on mass, friction, size, "
+        "torque, joint_damping, contact_stiffness; joint_friction [N m]; joint_armature [kg m²]; com_x, "
+        "com_y, com_z [m]; or any parameter; NAME=V+NAME=V changes several together",
     )
     p.add_argument(
-        "--ray",
-        action="store_true",
-        help="spread the trials over the machines of a Ray cluster, or this one (extra [ray])",
+        "--world",
+        type=Path,
+        metavar="FILE",
+        help="world of the plant, as written by `dexstack identify --out`; --vary changes it",
     )
-    p.add_argument(
+
+
+def _add_output_arguments(p: argparse.ArgumentParser) -> None:
+    add = p.add_argument
+    add(
         "--keep",
         type=Path,
         metavar="DIR",
-        help="keep every trial's result there; the same command goes on where it was cut",
+        help="save the result of every trial; the same command resumes an interrupted run",
     )
-    p.add_argument(
+    add(
         "--record",
         type=Path,
         metavar="DIR",
-        help="keep every trial there, for `dexstack replay` and `dexstack learn --from`",
+        help="save a recording of every trial, for `dexstack replay` and `dexstack learn --from`",
     )
-    p.add_argument(
-        "--films",
-        action="store_true",
-        help="films of the best trial and the worst of every end, beside the picture",
-    )
-    p.add_argument(
-        "--results", type=Path, help="folder for picture and films (default: a new one in results/)"
-    )
-    add_json_argument(p)
+    add("--films", action="store_true", help="make films of the best and worst trial of each outcome")
+    add("--results", type=Path, help="folder for plot and films (default: new folder in results/)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the trials.
 
     Returns:
-        0 when at least the required share of trials succeeded in every world, otherwise 1.
+        0 if the required success rate was reached in every world, otherwise 1.
     """
     from dexstack.trials.keep import claim
     from dexstack.trials.sweep import Run, run_trials, vary
@@ -156,9 +150,8 @@ def run(args: argparse.Namespace) -> int:
     if args.keep:
         claim(args.keep, _plan(cells, chosen, args.seed), "trials")
     where = "on Ray" if args.ray else f"in {min(args.jobs, trials * len(cells))} process(es)"
-    note(
-        f"{len(cells)} world(s), {trials} trial(s) of {chosen.seconds:g} s each, {where}; the first one compiles the controller"
-    )
+    count = f"{len(cells)} world(s), {trials} trial(s) of {chosen.seconds:g} s each"
+    note(f"{count}, {where}; the first one compiles the controller")
     outcomes = []
     for o in run_trials(cells, chosen, trials, args.seed, jobs=args.jobs, ray=args.ray):
         outcomes.append(o)
@@ -183,7 +176,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _plan(cells: Sequence[Cell], chosen: Run, seed: int) -> dict[str, Any]:
-    """What a kept trial depends on: not how many there are, nor where they go."""
+    """Return what a saved trial depends on."""
     from dexstack.graph.settings import read_settings
 
     said = [
@@ -199,7 +192,7 @@ def _plan(cells: Sequence[Cell], chosen: Run, seed: int) -> dict[str, Any]:
 
 
 def _check(cells: Sequence[Cell]) -> tuple[Task, dict[str, Any]]:
-    """The task and its timing; what cannot be run is refused before anything is compiled.
+    """Return the task and its timing, after checking every cell before anything is compiled.
 
     Raises:
         ConfigError: see :func:`dexstack.graph.settings.read_settings` and
@@ -226,19 +219,15 @@ def _check(cells: Sequence[Cell]) -> tuple[Task, dict[str, Any]]:
 
 def _progress(o: Outcome, done: int, total: int) -> str:
     how = "not reached"
-    if o.reached_at:
-        how = (
-            f"reached after {o.reached_at[0]:.1f} s"
-            if len(o.reached_at) == 1
-            else f"{len(o.reached_at)} goals reached"
-        )
-    if o.dropped:
-        how += ", dropped"
+    if len(o.reached_at) == 1:
+        how = f"reached after {o.reached_at[0]:.1f} s"
+    elif o.reached_at:
+        how = f"{len(o.reached_at)} goals reached"
     cell = f"{o.cell}: " if o.cell else ""
-    trouble = f"; {o.trouble}" if o.trouble else ""
     return (
-        f"trial {done}/{total}: {cell}{o.label} {how}, {o.stalls} stalls, at the end {o.orientation_error:.3f} rad and "
-        f"{1e3 * o.position_error:.1f} mm off{trouble}"
+        f"trial {done}/{total}: {cell}{o.label} {how}{', dropped' if o.dropped else ''}, {o.stalls} stalls, "
+        f"final error {o.orientation_error:.3f} rad and {1e3 * o.position_error:.1f} mm"
+        + (f"; {o.trouble}" if o.trouble else "")
     )
 
 
@@ -247,7 +236,9 @@ def _results(
 ) -> dict[str, Any]:
     from dexstack.trials.sweep import results_of, summary
 
-    figures = lambda some: task.figures([o.judged for o in some])  # noqa: E731
+    def figures(some: Sequence[Outcome]) -> dict[str, Any]:
+        return task.figures([o.judged for o in some])
+
     results: dict[str, Any] = {
         "object": args.object,
         "hand": args.hand,
@@ -274,25 +265,24 @@ def _plot(
 
     if len(cells) > 1:
         labels = list(dict.fromkeys(o.label for o in outcomes))
-        rate = lambda some: float(np.mean([o.succeeded for o in some])) if some else math.nan  # noqa: E731
-        share = [
-            [rate([o for o in outcomes if o.cell == c.name and o.label == label]) for label in labels]
-            for c in cells
-        ]
+        reached = {(c.name, label): [] for c in cells for label in labels}
+        for o in outcomes:
+            reached[o.cell, o.label].append(o.succeeded)
+        share = [[np.mean(reached[c.name, x] or math.nan) for x in labels] for c in cells]
+        names = [c.name for c in cells]
         return write_heat_map(
-            folder / "worlds.png", np.array(share), [c.name for c in cells], labels, f"{args.object}: success"
+            folder / "worlds.png", np.array(share), names, labels, f"{args.object}: success"
         )
-    own = task.picture(
-        folder / "trials.png", [o.judged for o in outcomes], f"{task.name}, {args.object}, seed {args.seed}"
-    )
+    file, title = folder / "trials.png", f"{task.name}, {args.object}"
+    own = task.picture(file, [o.judged for o in outcomes], f"{title}, seed {args.seed}")
     if own is not None:
         return own
     curves = [
         (o.label, o.succeeded, *(o.recording[name] for name in ("t", "error", "position_error")))
         for o in outcomes
     ]
-    title = f"{task.name}, {args.object}: {sum(o.succeeded for o in outcomes)} of {len(outcomes)} trials succeeded"
-    return write_trials_plot(folder / "trials.png", curves, task.params.tolerance, title)
+    title += f": {sum(o.succeeded for o in outcomes)} of {len(outcomes)} trials succeeded"
+    return write_trials_plot(file, curves, task.params.tolerance, title)
 
 
 def _films(folder: Path, task: Task, outcomes: Sequence[Outcome]) -> dict[str, str]:
@@ -300,33 +290,29 @@ def _films(folder: Path, task: Task, outcomes: Sequence[Outcome]) -> dict[str, s
     from dexstack.trials.films import write_trial_films
 
     robot, obj, _ = task.scene()
-    return {
-        name: str(path)
-        for name, path in write_trial_films(folder, outcomes, robot_scene(robot, obj).compile()).items()
-    }
+    films = write_trial_films(folder, outcomes, robot_scene(robot, obj).compile())
+    return {name: str(path) for name, path in films.items()}
 
 
-def _views(args: argparse.Namespace, task: Task, results: dict[str, Any], passed: bool) -> list[Any]:
-    rows = (
-        [_row(c["cell"], c) for c in results["cells"]]
-        if "cells" in results
-        else [_row(k, s) for k, s in results["kinds"].items()]
-    )
-    if len(rows) > 1 and "cells" not in results:
-        rows.append(_row("all", results))
-    rows += [_published(p) for p in results["published"]]
+def _views(args: argparse.Namespace, task: Task, r: dict[str, Any], passed: bool) -> list[Any]:
+    if "cells" in r:
+        rows = [_row(c["cell"], c) for c in r["cells"]]
+    else:
+        rows = [_row(k, s) for k, s in r["kinds"].items()]
+        rows += [_row("all", r)] if len(rows) > 1 else []
+    rows += [_published(p) for p in r["published"]]
     columns = ("", "n", "success [%]", "drops", "stalls", "goals", "each [s]", "error [rad]", "[mm]")
-    solve = results["solve_s"]
-    verdict = "at least" if passed else "fewer than"
-    worst = "in the worst world " if "cells" in results else ""
-    title = f"{task.name}, {args.object} ({args.plant}, supervisor {results['supervisor']}), {results['seconds']:g} s each"
+    setting = f"{args.plant}, supervisor {r['supervisor']}"
+    title = f"{task.name}, {args.object} ({setting}), {r['seconds']:g} s each"
+    solve = r["solve_s"]
     return [
         table(title, columns, rows),
-        f"detection and solve: p50 {1e3 * solve['p50']:.2f} ms, p99 {1e3 * solve['p99']:.2f} ms of processor time, n = {solve['n']}; "
-        f"{results['plans_per_second']:.0f} plans per simulated second; real-time factor {results['real_time_factor']:.2f} per process",
-        f"{worst}{100 * results['success_rate']:.0f} % succeeded, {verdict} the {100 * results['required_success_rate']:g} % asked for; "
-        f"picture in {results['plot']}"
-        + (f", films beside it: {', '.join(results['films'])}" if results.get("films") else ""),
+        f"detection and solve: p50 {1e3 * solve['p50']:.2f} ms, p99 {1e3 * solve['p99']:.2f} ms of processor "
+        f"time, n = {solve['n']}; {r['plans_per_second']:.0f} plans per simulated second; "
+        f"real-time factor {r['real_time_factor']:.2f} per process",
+        f"{'in the worst world ' if 'cells' in r else ''}{100 * r['success_rate']:.0f} % succeeded, "
+        f"{'at least' if passed else 'fewer than'} the required {100 * r['required_success_rate']:g} %; "
+        f"plot in {r['plot']}" + (f", films: {', '.join(r['films'])}" if r.get("films") else ""),
     ]
 
 

@@ -1,8 +1,7 @@
-"""The ``dexstack`` command: finds the subcommand's module and runs it.
+"""The ``dexstack`` command.
 
-Every command is one module of this package with ``add_parser(subparsers)`` and ``run(args) ->
-int``. A module is imported only when its command is called, so that ``dexstack --help`` answers at
-once.
+Every subcommand is a module of this package with ``add_parser(subparsers)`` and ``run(args) ->
+int``, imported only when it is called, so that ``dexstack --help`` is fast.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from dexstack import __version__
 from dexstack.errors import ConfigError
@@ -19,32 +19,47 @@ from dexstack.process.threads import ONE_THREAD, prefer
 
 COMMANDS = {
     "demo": "turn a cube in simulation and show the film",
-    "up": "start the whole graph of nodes: simulation, mock or hardware",
-    "eval": "closed-loop trials in one process, without ROS",
-    "object": "make an object from a mesh file, check it, draw it",
-    "hand": "make a hand from a robot file; its files for ros2_control and MoveIt",
-    "view": "run any scene file in the engines and draw it with its contact forces",
+    "up": "start the graph of nodes: simulation, mock or hardware",
+    "eval": "run closed-loop trials without ROS",
+    "object": "add, check, draw and place objects",
+    "hand": "add a hand from a robot file, export its description",
+    "view": "simulate a scene file and draw its contact forces",
     "bench": "measure whether this machine is fast enough",
     "learn": "learn the planner's model from rollouts or recordings",
-    "transfer": "learn on one plant, run on another: a matrix",
     "identify": "fit mass, friction, motors and delay of a plant to a recording",
     "monitor": "show a running graph in a browser",
     "record": "record a running graph into a bag",
-    "replay": "publish a bag again, or draw a kept trial again",
-    "diagnose": "walk through the layers under a device and stop at the first broken one",
-    "calibrate": "measure what differs from device to device",
-    "doctor": "what is installed and usable here, and the command that mends what is not",
+    "replay": "publish a bag again, or draw a recording",
+    "diagnose": "check the layers under a device, one after the other",
+    "capture": "record the traffic of a device's bus, for bug reports and tests",
+    "calibrate": "calibrate hand, camera and tags",
+    "doctor": "check the installation, and how to fix it",
 }
-"""Name and one line of help of every command; the module of the same name holds the rest."""
+"""Summary of every command; the module of the same name defines the rest."""
 
 USAGE_ERROR = 2
 
 
+class Parser(argparse.ArgumentParser):
+    """Parser of a command and its subcommands, whose help shows every default once."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{**options, "formatter_class": argparse.HelpFormatter})
+
+    def add_argument(self, *names: str, **options: Any) -> argparse.Action:
+        default, text = options.get("default"), options.get("help") or ""
+        silent = default is None or default is False or default in ("", [], argparse.SUPPRESS)
+        if not silent and "default" not in text:
+            shown = " ".join(map(str, default)) if isinstance(default, list | tuple) else str(default)
+            options["help"] = f"{text} (default: {shown.replace('%', '%%')})".lstrip()
+        return super().add_argument(*names, **options)
+
+
 def build_parser(command: str | None) -> argparse.ArgumentParser:
-    """The parser; only ``command``'s own arguments are loaded."""
-    parser = argparse.ArgumentParser(
+    """Return the parser with the arguments of ``command`` only."""
+    parser = Parser(
         prog="dexstack",
-        description="Contact-rich in-hand manipulation for the Allegro hand: models, MPC and ROS 2 nodes.",
+        description="Contact-rich in-hand manipulation for robot hands: contact models, MPC and ROS 2 nodes.",
     )
     parser.add_argument("--version", action="version", version=f"dexstack {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -60,11 +75,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Returns:
-        0 when what was asked for was achieved, 1 when not, 2 when the user's input cannot be used,
-        130 on Ctrl-C.
+        0 on success, 1 if the goal of the command was not reached, 2 for invalid input, 130 on
+        Ctrl-C.
     """
     argv = list(sys.argv[1:] if argv is None else argv)
     command = argv[0] if argv and argv[0] in COMMANDS else None
+    os.environ["MUJOCO_GL"] = "off"  # nothing draws with it, and another choice may fail to load
     prefer(ONE_THREAD)
     try:
         args = build_parser(command).parse_args(argv)
@@ -78,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"dexstack {command}: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of our output went away, as `dexstack … | head` does
+    except BrokenPipeError:  # the reader of the output has ended, as in `dexstack … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 

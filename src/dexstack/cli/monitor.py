@@ -11,11 +11,10 @@ import socket
 from dexstack.cli import arguments
 from dexstack.cli.output import add_json_argument, note, publish
 from dexstack.errors import ConfigError
-from dexstack.model import HAND_NAMES
 
 HOST, PORT = "127.0.0.1", 8080
 PORTS = 100
-"""How many ports are tried, from the one asked for on."""
+"""Number of ports to try, from the requested one."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -23,20 +22,19 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p = subparsers.add_parser(
         "monitor",
         help="show a running graph in a browser",
-        description="Serve a page that shows a running graph, or a replay, in a browser: scene, plots, health of the nodes, controls. It "
-        "joins the graph that was started on this machine, or the one of ROS_DOMAIN_ID. Ctrl-C ends it.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        description="Serve a page that shows a running graph or a replay in a browser: scene, plots, "
+        "health of the nodes, controls. Joins the graph that was started on this machine, or the one of "
+        "ROS_DOMAIN_ID. Ctrl-C ends it.",
     )
-    p.add_argument("--object", default="cube", help="name of an object, or the path of an object's YAML")
-    p.add_argument("--hand", default="right", help=HAND_NAMES)
+    arguments.add_scene_arguments(p)
     p.add_argument("--namespace", default="", help="namespace of the graph's nodes")
     p.add_argument(
         "--host",
         default=HOST,
-        help="address to listen on; whoever reaches it and knows the page's token can move the hand",
+        help="address to listen on; anyone who reaches it and knows the page's token can move the hand",
     )
     p.add_argument("--port", type=arguments.positive_int, default=PORT, help="port, or the next free one")
-    p.add_argument("--token", default="", help="what whoever opens the page has to know (default: a new one)")
+    p.add_argument("--token", default="", help="token that opens the page (default: a new one)")
     p.add_argument("--no-open", action="store_true", help="do not open a browser")
     add_json_argument(p)
 
@@ -45,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve until Ctrl-C.
 
     Returns:
-        0 when the user ended it, otherwise the node's exit code.
+        0 if the user ended it, otherwise the node's exit code.
     """
     from dexstack.cli.supervisor import attached_environment
     from dexstack.cli.tool_nodes import run_nodes
@@ -69,16 +67,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def page_url(page: dict[str, str | int | bool]) -> str:
-    """The address of the page with these parameters."""
+    """Return the URL of the page with these parameters."""
     return f"http://{page['host']}:{page['port']}/?token={page['token']}"
 
 
 def page_parameters(host: str, port: int) -> dict[str, str | int | bool]:
-    """Parameters of the monitor node: address, the first free port, a token, and whether there is a
-    screen to open the page on.
+    """Return parameters of the monitor node: address, first free port, a token, and whether there is
+    a screen to open the page on.
 
     Raises:
-        ConfigError: no port is free, or the address is not this machine's.
+        ConfigError: no port is free, or the address is not of this machine.
     """
     for candidate in range(port, min(port + PORTS, 65536)):
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
@@ -87,7 +85,7 @@ def page_parameters(host: str, port: int) -> dict[str, str | int | bool]:
                 probe.bind((host, candidate))
             except PermissionError:
                 raise ConfigError(
-                    f"port {candidate} of {host} is for administrators; try --port {PORT}"
+                    f"port {candidate} of {host} needs administrator rights; try --port {PORT}"
                 ) from None
             except OSError as error:
                 if candidate == port and error.errno != errno.EADDRINUSE:
@@ -95,4 +93,4 @@ def page_parameters(host: str, port: int) -> dict[str, str | int | bool]:
                 continue
         screen = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
         return {"host": host, "port": candidate, "token": secrets.token_urlsafe(16), "open": screen}
-    raise ConfigError(f"no port from {port} on is free on {host}")
+    raise ConfigError(f"no port from {port} to {port + PORTS - 1} is free on {host}")

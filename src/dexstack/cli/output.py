@@ -1,9 +1,9 @@
-"""What every command prints: one JSON object for programs, tables for people, progress on
-stderr."""
+"""Output of every command: one JSON object for programs, tables for people, progress on stderr."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -26,12 +26,13 @@ def add_json_argument(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const="-",
         type=_writable,
-        help="write the results as one JSON object to FILE; without FILE, or with '-', to stdout instead of the table",
+        help="write the results as one JSON object to FILE; without FILE or with '-', to stdout instead of "
+        "the table",
     )
 
 
 def _writable(target: str) -> str:
-    """Refuse at once what could only fail after a long run."""
+    """Reject a file that cannot be written, before a long run."""
     path = Path(target)
     if target != "-" and (
         path.is_dir() or not os.access(path if path.exists() else path.absolute().parent, os.W_OK)
@@ -46,13 +47,13 @@ def publish(
     """Write the command's results.
 
     Args:
-        args: parsed arguments, with ``json`` from :func:`add_json_argument`; its ``argv`` is the
-            command line, that of the process where it is missing.
-        command: what was run, as the user would type it, e.g. ``"bench mpc"``.
-        results: the JSON object's ``results``; numpy numbers and arrays are converted, non-finite
-            numbers become null.
+        args: parsed arguments, with ``json`` from :func:`add_json_argument` and optionally the
+            command line ``argv`` (default: that of the process).
+        command: the command as typed, e.g. ``"bench mpc"``.
+        results: the JSON object's ``results``; arrays are converted, non-finite numbers become
+            null.
         views: rich renderables or strings, printed to stdout unless the JSON object goes there.
-        seed: the seed of the run, if it has one.
+        seed: seed of the run, if it has one.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -94,10 +95,9 @@ def _plain(value: Any) -> Any:
 
 
 def commit() -> str | None:
-    """Commit of the checkout that this package lies in, with ``-dirty`` where code differs from it;
-    None without a checkout or git.
+    """Return the commit of this package's checkout, with ``-dirty`` if code was changed.
 
-    Results and pages do not count as code: a measurement does not depend on them.
+    Pages and results are not code. None without a checkout or git.
     """
     root = Path(__file__).parents[3]
     git = ["git", "-C", str(root)]
@@ -117,24 +117,19 @@ def commit() -> str | None:
 
 
 def machine() -> dict[str, Any]:
-    """Processor, number of cores this process may use, Python version, load averages over 1, 5 and
-    15 minutes."""
+    """Return processor, number of cores this process may use, Python version, and load averages
+    over 1, 5 and 15 minutes."""
     cpu = platform.processor() or platform.machine()
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                cpu = line.partition(":")[2].strip()
-                break
-    except OSError:
-        pass
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        cpu = next(line for line in lines if line.startswith("model name")).partition(":")[2].strip()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     load = [round(x, 2) for x in os.getloadavg()]
     return {"cpu": cpu, "cores": cores, "python": platform.python_version(), "load": load}
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Any:
-    """A rich table; numbers are right-aligned, floats shown with four significant digits, None as a
-    dash."""
+    """Make a rich table, with numbers right-aligned, four significant digits, and None as a dash."""
     from rich.table import Table
     from rich.text import Text
 
@@ -151,5 +146,5 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
 
 
 def note(message: str) -> None:
-    """One line of progress on stderr."""
+    """Print one line of progress to stderr."""
     print(message, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""``dexstack record``: write everything a running graph says into one MCAP bag."""
+"""``dexstack record``: record all messages of a running graph into an MCAP bag."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p = subparsers.add_parser(
         "record",
         help="record a running graph into a bag",
-        description="Record every message of a running graph into one MCAP file, which `ros2 bag`, Foxglove, `dexstack replay` and "
-        "`dexstack learn --from` open. It "
-        "joins the graph that `dexstack up` started on this machine, or the one of ROS_DOMAIN_ID. Ctrl-C ends it.",
+        description="Record all messages of a running graph into one MCAP file, for `ros2 bag`, Foxglove, "
+        "`dexstack replay` and `dexstack learn --from`. Joins the graph that `dexstack up` started on this "
+        "machine, or the one of ROS_DOMAIN_ID. Ctrl-C ends it.",
     )
     p.add_argument("file", type=Path, metavar="FILE", help="the bag, e.g. run.mcap")
-    p.add_argument(
-        "--seconds", type=arguments.positive, metavar="S", help="end after this time (default: at Ctrl-C)"
-    )
+    p.add_argument("--seconds", type=arguments.positive, metavar="S", help="duration (default: until Ctrl-C)")
     add_json_argument(p)
 
 
@@ -30,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     """Record.
 
     Returns:
-        0 when there is a bag with messages, 1 when not.
+        0 if the bag has messages, otherwise 1.
     """
     from dexstack.bags.file import BagReader
     from dexstack.cli.supervisor import attached_environment
@@ -39,17 +37,15 @@ def run(args: argparse.Namespace) -> int:
 
     file = args.file.absolute()
     if file.exists():
-        raise ConfigError(f"{args.file} is there already; name another file")
+        raise ConfigError(f"{args.file} already exists; choose another file")
     if not file.parent.is_dir():
-        raise ConfigError(f"there is no folder {file.parent}")
+        raise ConfigError(f"the folder {file.parent} does not exist")
     environment = attached_environment()
     note(f"recording ROS domain {environment.get('ROS_DOMAIN_ID', '0')} into {args.file}")
     recorder = NodeDescription("recorder", {"file": str(file), "seconds": args.seconds or 0.0}, ends_run=True)
     status = run_nodes([recorder], environment)
     if status:
         return status
-    counts: dict[str, int] = {}
-    for entry in BagReader(file):
-        counts[entry.topic.name] = counts.get(entry.topic.name, 0) + 1
+    counts = BagReader(file).counts()
     publish(args, "record", {"file": str(file), "messages": sum(counts.values()), "topics": counts})
     return 0 if counts else 1

@@ -1,5 +1,4 @@
-"""``dexstack replay``: look at what was kept again: a bag as messages, a trial or a run of the
-graph as plot and film."""
+"""``dexstack replay``: publish a bag again, or draw a recorded trial or run as plot and film."""
 
 from __future__ import annotations
 
@@ -23,29 +22,28 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``replay``."""
     p = subparsers.add_parser(
         "replay",
-        help="publish a bag again, or draw a kept trial again",
-        description="Publish the messages of an MCAP bag again, the same bytes on the same topics in the same rhythm, in a ROS domain of "
-        "its own unless ROS_DOMAIN_ID is set; a bag that was cut is played up to the cut. Or draw a recording (.npz) of `dexstack up` or "
-        "`dexstack eval --record` again, beside itself.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        help="publish a bag again, or draw a recording",
+        description="Publish the messages of an MCAP bag with the same bytes, topics and timing, in a "
+        "separate ROS domain unless ROS_DOMAIN_ID is set; a truncated bag is played up to its end. Or draw a "
+        "recording (.npz) of `dexstack up` or `dexstack eval --record`, into the folder of the recording.",
     )
     p.add_argument(
         "file",
         type=Path,
         metavar="FILE",
-        help="a bag (.mcap), a recording (.npz), or the folder of a recording",
+        help="a bag (.mcap or its folder), or a recording (.npz or its folder)",
     )
-    p.add_argument("--film", type=Path, metavar="GIF", help="recordings: a film, too")
+    p.add_argument("--film", type=Path, metavar="GIF", help="recordings: also make a film")
     p.add_argument(
         "--rate", type=arguments.positive, default=1.0, metavar="R", help="bags: recorded seconds per second"
     )
-    p.add_argument("--loop", action="store_true", help="bags: start again at the end")
+    p.add_argument("--loop", action="store_true", help="bags: repeat without end")
     p.add_argument(
         "--delay",
         type=arguments.positive,
         default=2.0,
         metavar="S",
-        help="bags: longest wait for a listener on every topic",
+        help="bags: longest wait for a subscriber on every topic",
     )
     add_json_argument(p)
 
@@ -54,35 +52,32 @@ def run(args: argparse.Namespace) -> int:
     """Play or draw.
 
     Returns:
-        0 when everything a bag holds was published or the user stopped it, or when a recording was
-        drawn; 1 when there is nothing to draw.
+        0 if the bag was published or stopped by the user, or the recording was drawn; 1 if there is
+        nothing to draw.
     """
-    if args.file.is_dir() or args.file.suffix == ".npz":
+    from dexstack.bags.file import is_bag
+
+    if args.file.suffix == ".npz" or (args.file.is_dir() and not is_bag(args.file)):
         return _draw(args)
     if args.film is not None:
-        raise ConfigError(
-            "--film is for recordings (.npz); a bag is published again, for `dexstack monitor` to show"
-        )
+        raise ConfigError("--film is for recordings (.npz); use `dexstack monitor` to see a bag")
     return _play(args)
 
 
-# --- recordings -----------------------------------------------------------------------------------------------------------------------
-
-
 class Kept(NamedTuple):
-    """A recording."""
+    """Arrays and summary of a recording."""
 
     arrays: dict[str, np.ndarray]
     """As for :func:`dexstack.report.run.write_run`."""
     summary: dict[str, Any]
-    """How it ended, and the names of task, object and hand."""
+    """Result, and names of task, object and hand."""
 
 
 def read_recording(path: Path) -> Kept:
-    """A recording of a run of the graph or of a trial.
+    """Read the recording of a run of the graph or of a trial.
 
     Raises:
-        ConfigError: it cannot be read, or does not say of what task, object and hand it is.
+        ConfigError: the file cannot be read, or names no task, object or hand.
     """
     import numpy as np
 
@@ -93,18 +88,18 @@ def read_recording(path: Path) -> Kept:
     except OSError as error:
         raise ConfigError(f"cannot read the recording {path}: {error.strerror or error}") from None
     except (ValueError, zipfile.BadZipFile, KeyError):
-        raise ConfigError(f"{path} is no recording of a run or a trial") from None
+        raise ConfigError(f"{path} is not a recording of a run or a trial") from None
     missing = [name for name in ("task", "object", "hand") if name not in summary]
     if missing:
-        raise ConfigError(f"the recording {path} does not say of which {missing[0]} it is")
+        raise ConfigError(f"the recording {path} does not name its {missing[0]}")
     return Kept(arrays, summary)
 
 
 def draw(kept: Kept, plot: Path, film: Path | None) -> dict[str, Path]:
-    """Plot and film of a recording, by kind; neither when it holds fewer than two samples.
+    """Draw plot and film of a recording with at least two samples; return the files by kind.
 
     Raises:
-        ConfigError: task, object or hand of the recording cannot be used here, or a file cannot be
+        ConfigError: task, object or hand of the recording cannot be used, or a file cannot be
             written.
     """
     from dexstack.graph.settings import Spec, make_task, read_settings
@@ -114,24 +109,21 @@ def draw(kept: Kept, plot: Path, film: Path | None) -> dict[str, Path]:
     spec = Spec(kept.summary["task"], kept.summary["object"], kept.summary["hand"])
     task = make_task(spec, read_settings(spec))
     robot, obj, _ = task.scene()
-    if kept.arrays["q"].shape[1:] != (len(robot.joint_names),) and len(kept.arrays["q"]):
-        raise ConfigError(
-            f"the recording has {kept.arrays['q'].shape[-1]} joints, the robot of its task has {len(robot.joint_names)}"
-        )
+    joints, expected = kept.arrays["q"].shape[-1], len(robot.joint_names)
+    if joints != expected and len(kept.arrays["q"]):
+        raise ConfigError(f"the recording has {joints} joints, the robot of its task has {expected}")
     return draw_run(kept.arrays, robot_scene(robot, obj).compile(), plot, film, task.params.tolerance)
 
 
 def _draw(args: argparse.Namespace) -> int:
     path = args.file / RECORDING if args.file.is_dir() else args.file
     if not path.is_file():
-        inside = sorted(str(p.parent) for p in args.file.glob(f"*/{RECORDING}")) if args.file.is_dir() else []
-        raise ConfigError(
-            f"there is no {path}" + (f"; trials are in {inside[0]} … {inside[-1]}" if inside else "")
-        )
+        inside = sorted(str(p.parent) for p in args.file.glob(f"*/{RECORDING}"))
+        trials = f"; trials are in {inside[0]} … {inside[-1]}" if inside else ""
+        raise ConfigError(f"there is no {path}{trials}")
     kept = read_recording(path)
-    drawn = draw(
-        kept, path.with_name("run.png") if path.name == RECORDING else path.with_suffix(".png"), args.film
-    )
+    plot = path.with_name("run.png") if path.name == RECORDING else path.with_suffix(".png")
+    drawn = draw(kept, plot, args.film)
     s = kept.summary
     results = {
         "file": str(path),
@@ -144,9 +136,6 @@ def _draw(args: argparse.Namespace) -> int:
     return 0 if drawn else 1
 
 
-# --- bags -----------------------------------------------------------------------------------------------------------------------------
-
-
 def _play(args: argparse.Namespace) -> int:
     from dexstack.bags.file import BagReader
     from dexstack.cli.supervisor import graph_environment
@@ -154,13 +143,11 @@ def _play(args: argparse.Namespace) -> int:
     from dexstack.graph.modes import NodeDescription
 
     bag = BagReader(args.file)
-    counts: dict[str, int] = {}
-    for entry in bag:
-        counts[entry.topic.name] = counts.get(entry.topic.name, 0) + 1
+    counts = bag.counts()
     if bag.cut:
-        note(f"{args.file} was cut off: it is played up to there")
+        note(f"{args.file} is truncated or damaged: it is played up to there")
     values = {
-        "file": str(args.file.absolute()),
+        "file": str(bag.path.absolute()),
         "rate": args.rate,
         "loop": args.loop,
         "start_delay": args.delay,

@@ -1,8 +1,8 @@
-"""Runs a set of node processes: starts them, restarts those that crash, and leaves none behind.
+"""Supervision of a set of node processes: start, restart after a crash, stop.
 
-Each node is the leader of its own session, so that a Ctrl-C in the terminal reaches the supervisor
-alone, which then stops the nodes in an orderly way (SIGINT, and SIGKILL for what does not listen).
-Should the supervisor itself be killed, the kernel sends its nodes SIGTERM.
+Each node leads its own session, so that a Ctrl-C in the terminal reaches only the supervisor, which
+then stops the nodes (SIGINT, and SIGKILL for nodes that do not end). If the supervisor is killed,
+the kernel sends its nodes SIGTERM.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -29,65 +29,67 @@ from dexstack.process.orphans import die_with_parent
 from dexstack.process.shared_memory import clear_abandoned
 
 POLL = 0.05
-"""Time between two looks at the processes [s]."""
+"""Time between two polls of the processes [s]."""
 PATIENCE = 8.0
-"""How long a node may take to stop after SIGINT [s]."""
+"""Time that a node has to stop after SIGINT [s]."""
 YOUNG = 15.0
-"""A node that lived shorter than this counts as having failed to start [s]."""
+"""A node that ends before this age has failed to start [s]."""
 ATTEMPTS = 3
-"""How often in a row a node may fail to start."""
+"""Number of failed starts in a row after which the supervisor gives up."""
 LONGEST_DELAY = 5.0
+"""Longest delay before a restart [s]."""
 EXIT_CONFIG = 2
 DOMAINS = range(1, 102)
-"""Domains whose ports lie below Linux' ephemeral range."""
+"""ROS domains whose ports are below Linux' ephemeral range."""
+LAST_DOMAIN = 232
 CLAIM = "dexstack-ros-domain-"
-"""Name in the kernel under which a graph holds its domain."""
+"""Prefix of the abstract socket by which a graph claims a free domain."""
+RUNNING = "dexstack-graph-"
+"""Prefix of the abstract socket by which `dexstack up` marks a running graph."""
 
 
 @contextlib.contextmanager
 def graph_environment(*, whole: bool = True) -> Iterator[dict[str, str]]:
-    """The environment of one graph; what the user has set stays.
+    """Yield the environment of one graph; variables that the user has set are kept.
 
-    A part of a graph (not ``whole``) finds the other parts on other machines in the local network,
-    in ROS 2's default domain.
-
-    Of a whole graph nothing leaves the machine, and it has a ROS domain to itself: that is claimed
-    by a name in the kernel (an abstract socket), which vanishes with the process whatever ends it.
+    A whole graph stays on this machine and gets a free ROS domain, claimed by an abstract socket,
+    which the kernel removes with the process. A part of a graph finds the other parts in the local
+    network, in ROS 2's default domain.
     """
-    environment = dict(os.environ)
+    environment = _environment()
     environment.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST" if whole else "SUBNET")
     if not whole:
         environment.setdefault("ROS_DOMAIN_ID", "0")
-    # Between machines, sockets instead of shared memory: as cheap at these message sizes. On one
-    # machine rmw chooses both by itself.
-    environment.setdefault("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
-    environment["PYTHONUNBUFFERED"] = "1"
-    if "ROS_DOMAIN_ID" in environment:
-        yield environment
-        return
     with contextlib.ExitStack() as stack:
-        environment["ROS_DOMAIN_ID"] = str(_claim_domain(stack))
+        if "ROS_DOMAIN_ID" not in environment:
+            environment["ROS_DOMAIN_ID"] = str(_claim_domain(stack))
         yield environment
 
 
 def attached_environment() -> dict[str, str]:
-    """The environment of a command that joins a graph: the domain that the user has set, else that
-    of the graph which `dexstack up` started on this machine, else ROS 2's own choice.
+    """Return the environment of a command that joins a graph.
+
+    The ROS domain is the user's, otherwise that of the graph started on this machine by `dexstack
+    up`, otherwise ROS 2's default.
 
     Raises:
         ConfigError: several such graphs are running.
     """
-    environment = dict(os.environ)
-    environment.setdefault("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
-    environment["PYTHONUNBUFFERED"] = "1"
+    environment = _environment()
     if "ROS_DOMAIN_ID" not in environment and (running := _running_domains()):
         if len(running) > 1:
-            raise ConfigError(
-                f"graphs are running in the ROS domains {', '.join(running)}; say which one with ROS_DOMAIN_ID=…"
-            )
+            raise ConfigError(f"graphs run in ROS domains {', '.join(running)}; choose with ROS_DOMAIN_ID=…")
         environment["ROS_DOMAIN_ID"] = running[0]
         environment.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     return environment
+
+
+def _environment() -> dict[str, str]:
+    domain = os.environ.get("ROS_DOMAIN_ID", "0")
+    if not (domain.isdecimal() and int(domain) <= LAST_DOMAIN):
+        raise ConfigError(f"ROS_DOMAIN_ID must be a number from 0 to {LAST_DOMAIN}, got '{domain}'")
+    # sockets instead of shared memory: as cheap at these message sizes, and valid between machines
+    return {"FASTDDS_BUILTIN_TRANSPORTS": "UDPv4", **os.environ, "PYTHONUNBUFFERED": "1"}
 
 
 def _running_domains() -> list[str]:
@@ -100,39 +102,52 @@ def _running_domains() -> list[str]:
 
 def _claim_domain(stack: contextlib.ExitStack) -> int:
     for domain in DOMAINS:
-        claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        try:
+        with contextlib.ExitStack() as attempt, contextlib.suppress(OSError):
+            claim = attempt.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
             claim.bind(f"\0{CLAIM}{domain}")
-            for participant in range(120):
+            for participant in range(120):  # a port in use belongs to another node of this domain
                 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as port:
-                    port.bind(
-                        ("", 7410 + 250 * domain + 2 * participant)
-                    )  # taken: somebody else's node runs in this domain
+                    port.bind(("", 7410 + 250 * domain + 2 * participant))
+            stack.push(attempt.pop_all())
+            return domain
+    raise ConfigError("all ROS domains of this machine are in use; set ROS_DOMAIN_ID")
+
+
+@contextlib.contextmanager
+def only_graph(domain: str, part: str, namespace: str) -> Iterator[None]:
+    """Mark a part of a graph as running in a ROS domain.
+
+    Raises:
+        ConfigError: the same part already runs there, in the same namespace.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as mark:
+        try:
+            mark.bind(f"\0{RUNNING}{domain}-{part}-{namespace}"[:100])
         except OSError:
-            claim.close()  # what is not used is not held: who looks for running graphs goes by these names
-            continue
-        stack.enter_context(claim)
-        return domain
-    raise ConfigError("all ROS domains of this machine are taken; set ROS_DOMAIN_ID")
+            raise ConfigError(
+                f"a graph of `dexstack up` already runs in ROS domain {domain}; stop it, "
+                "or choose another domain with ROS_DOMAIN_ID or another --namespace"
+            ) from None
+        yield
 
 
 Process = subprocess.Popen | Forked
-Begin = Callable[[NodeDescription, Sequence[str], Mapping[str, str], TextIO, TextIO], Process]
 
 
 @dataclass
 class End:
-    """How a run ended."""
+    """Outcome of a run."""
 
     stopped: bool = False
-    """By the user."""
+    """True if the user stopped it."""
     failure: str = ""
-    """Why the supervisor gave up; empty when it did not."""
+    """Why the supervisor gave up; empty if it did not."""
     exit_code: int = 0
-    """Of the node that ended the run."""
+    """Exit code of the node that ended the run."""
     unusable: bool = False
-    """It gave up because a node refused its parameters."""
+    """True if it gave up because a node rejected its parameters."""
     restarts: dict[str, int] = field(default_factory=dict)
+    """Number of restarts by node."""
 
 
 @dataclass
@@ -142,51 +157,20 @@ class _Child:
     process: Process | None = None
     started: float = 0.0
     due: float = 0.0
-    """When to start it (again)."""
+    """Time of the next start [s]."""
     failures: int = 0
-    """Short lives in a row."""
-
-
-def execute(
-    node: NodeDescription,
-    arguments: Sequence[str],
-    environment: Mapping[str, str],
-    stdout: TextIO,
-    stderr: TextIO,
-) -> Process:
-    """Start a node's program anew."""
-    return subprocess.Popen(
-        [*node.command, *arguments],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=stderr,
-        start_new_session=True,
-        preexec_fn=die_with_parent,
-    )
-
-
-def fork(
-    node: NodeDescription,
-    arguments: Sequence[str],
-    environment: Mapping[str, str],
-    stdout: TextIO,
-    stderr: TextIO,
-) -> Process:
-    """Start a node as a copy of this process, with what is imported already; see
-    :class:`~dexstack.process.forked.Forked`."""
-    return Forked(node.module, arguments, environment, stdout, stderr)
+    """Failed starts in a row."""
 
 
 class Supervisor:
     """One run of a set of nodes.
 
     Args:
-        nodes: what to run.
-        environment: of all nodes.
+        nodes: nodes to run.
+        environment: environment of all nodes.
         logs: folder for one log and one parameter file per node.
-        view: where the node that ends the run prints.
-        begin: how a node is started.
+        view: output of the node that ends the run.
+        forked: start nodes as forks of this process (:class:`~dexstack.process.forked.Forked`).
     """
 
     def __init__(
@@ -195,16 +179,16 @@ class Supervisor:
         environment: Mapping[str, str],
         logs: Path,
         view: TextIO,
-        begin: Begin = execute,
+        *,
+        forked: bool = False,
     ) -> None:
-        self._environment, self._begin = dict(environment), begin
-        self._view = view
+        self._environment, self._view, self._forked = dict(environment), view, forked
         self._children = [_Child(node, logs / f"{node.name}.log") for node in nodes]
         self._end = End()
         self._signalled = False
 
     def run(self) -> End:
-        """Start all, and return when the run has ended and every process is gone."""
+        """Run all nodes; return when every process has ended."""
         before = {
             number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)
         }
@@ -224,7 +208,7 @@ class Supervisor:
         self._signalled = True
 
     def _turn(self) -> bool:
-        """Look at every process once; True when the run has ended."""
+        """Poll every process; return whether the run has ended."""
         if self._signalled:
             self._end.stopped = True
             return True
@@ -259,9 +243,19 @@ class Supervisor:
             arguments += ["--params-file", str(path)]
         with child.log.open("a") as log:
             environment = {**node.environment, **self._environment}
-            child.process = self._begin(
-                node, arguments, environment, self._view if node.ends_run else log, log
-            )
+            stdout = self._view if node.ends_run else log
+            if self._forked:
+                child.process = Forked(node.module, arguments, environment, stdout, log)
+            else:
+                child.process = subprocess.Popen(
+                    [*node.command, *arguments],
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=stdout,
+                    stderr=log,
+                    start_new_session=True,
+                    preexec_fn=die_with_parent,
+                )
         child.started = now
 
     def _may_restart(self, child: _Child, code: int, now: float) -> bool:
@@ -274,7 +268,7 @@ class Supervisor:
         self._end.restarts[child.node.name] = self._end.restarts.get(child.node.name, 0) + 1
         clear_abandoned()
         if not self._view.isatty():
-            note(f"{child.node.name} {_how(code)}; starting it again")
+            note(f"{child.node.name} {_how(code)}; restarting it")
         return True
 
     def _stop_all(self) -> None:
@@ -300,7 +294,7 @@ def _how(code: int) -> str:
 
 
 def _explain(child: _Child, code: int) -> str:
-    """Why a node is not running, in its own words."""
+    """Return why a node has ended, with the end of its log."""
     lines = child.log.read_text(errors="replace").splitlines() if child.log.is_file() else []
-    tail = "\n".join(f"    {line}" for line in lines[-12:]) or "    (nothing)"
-    return f"the node '{child.node.name}' {_how(code)}; its last words, from {child.log}:\n{tail}"
+    tail = "\n".join(f"    {line}" for line in lines[-12:]) or "    (empty)"
+    return f"the node '{child.node.name}' {_how(code)}; the end of {child.log}:\n{tail}"

@@ -1,5 +1,4 @@
-"""Runs one or two nodes beside a graph as a command: what `dexstack record`, `replay` and `monitor`
-have in common."""
+"""Nodes run as a command that joins a graph, for `dexstack record`, `replay` and `monitor`."""
 
 from __future__ import annotations
 
@@ -19,8 +18,7 @@ def run_nodes(nodes: Sequence[NodeDescription], environment: Mapping[str, str]) 
     """Run nodes until the one that ends the run has ended, or the user stops them.
 
     Returns:
-        0 when it ended well or was stopped, 1 when a node failed, 2 when one cannot use its
-        parameters.
+        0 if it ended well or was stopped, 1 if a node failed, 2 if a node rejects its parameters.
     """
     with tempfile.TemporaryDirectory(prefix="dexstack-") as logs:
         end: End = Supervisor(nodes, environment, Path(logs), view=sys.stderr).run()

@@ -1,8 +1,9 @@
-"""``dexstack up``: start the graph of nodes, keep it running, say how the run went."""
+"""``dexstack up``: start the graph of nodes, keep it running, and report the result."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -16,26 +17,27 @@ from typing import Any
 from dexstack.cli.monitor import HOST, PORT, page_parameters, page_url
 from dexstack.cli.output import add_json_argument, note, publish
 from dexstack.cli.replay import draw, read_recording
-from dexstack.cli.supervisor import Supervisor, fork, graph_environment
+from dexstack.cli.supervisor import Supervisor, graph_environment, only_graph
 from dexstack.errors import ConfigError
 from dexstack.graph.modes import MODES, discovery_range
 from dexstack.process.threads import XLA_ONE_THREAD, prefer
 from dexstack.report.statistics import times
 
 USAGE_ERROR = 2
-FOXGLOVE_PORT = 8765
 NOT_ARGUMENTS = ("results",)
-"""Arguments of the graph that this command sets itself."""
+"""Arguments of the graph that this command sets."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``up`` and one subcommand per mode, with the arguments of the graph."""
-    parser = subparsers.add_parser("up", help="start the whole graph of nodes", description=__doc__)
+    parser = subparsers.add_parser(
+        "up",
+        help="start the graph of nodes",
+        description="Start the graph of nodes, keep it running, and report the result.",
+    )
     modes = parser.add_subparsers(dest="mode", metavar="MODE", required=True)
     for name, mode in MODES.items():
-        p = modes.add_parser(
-            name, help=mode.doc, description=mode.doc, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-        )
+        p = modes.add_parser(name, help=mode.doc, description=mode.doc)
         for a in mode.arguments:
             if a.name not in NOT_ARGUMENTS:
                 flag, metavar = "--" + a.name.replace("_", "-"), a.name.rpartition("_")[2].upper()
@@ -46,9 +48,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         p.add_argument(
             "--results",
             type=Path,
-            help="folder for recording, plot, film and logs (default: a new one in results/)",
+            help="folder for recording, plot, film and logs (default: new folder in results/)",
         )
-        p.add_argument("--no-report", action="store_true", help="leave the plot and the film out")
+        p.add_argument("--no-report", action="store_true", help="make no plot and no film")
         add_json_argument(p)
 
 
@@ -56,12 +58,9 @@ def run(args: argparse.Namespace) -> int:
     """Run one mode to its end.
 
     Returns:
-        0 when the goal was reached or the user stopped the run, 1 when not, 2 when an argument
-        cannot be used.
+        0 if the goal was reached or the user stopped the run, otherwise 1; 2 for invalid arguments.
     """
-    prefer(
-        XLA_ONE_THREAD
-    )  # the nodes are copies of this process; libraries look at them when they are loaded
+    prefer(XLA_ONE_THREAD)  # before libraries are loaded: the nodes are forks of this process
     mode = MODES[args.mode]
     results = (args.results or Path("results") / f"{args.mode}-{datetime.now():%Y%m%d-%H%M%S}").absolute()
     values = {a.name: getattr(args, a.name) for a in mode.arguments if a.name not in NOT_ARGUMENTS} | {
@@ -69,8 +68,8 @@ def run(args: argparse.Namespace) -> int:
     }
     nodes = mode.describe(values)
     mode.check(values)
-    for name in mode.ignored(values):
-        note(f"--{name.replace('_', '-')} changes nothing in the mode '{args.mode}'")
+    for sentence in mode.notes(values):
+        note(sentence)
     try:
         (results / "log").mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -79,28 +78,23 @@ def run(args: argparse.Namespace) -> int:
     recording.unlink(missing_ok=True)
 
     live = sys.stdout.isatty() and not args.json
-    own = {"live": live, "launched": _start_of_process()}
-    nodes = [replace(n, parameters={**n.parameters, **own}) if n.ends_run else n for n in nodes]
+    added: dict[str, dict[str, Any]] = {n.name: {} for n in nodes}
+    for n in nodes:
+        if n.ends_run:
+            added[n.name] = {"live": live, "launched": _start_of_process()}
     if values.get("monitor") == "yes":
         page = page_parameters(HOST, PORT)
-        nodes = [replace(n, parameters={**n.parameters, **page}) if n.name == "monitor" else n for n in nodes]
-        note(f"the monitor will be at {page_url(page)}; the run goes on until Ctrl-C")
-    if values.get("foxglove") == "yes":
-        port = page_parameters(HOST, FOXGLOVE_PORT)["port"]
-        nodes = [
-            replace(n, parameters={**n.parameters, "port": port}) if n.name == "foxglove" else n
-            for n in nodes
-        ]
-        note(f"Foxglove will find the graph at ws://{HOST}:{port}; the run goes on until Ctrl-C")
-    with graph_environment(whole=args.part == "all") as environment:
+        added.setdefault("monitor", {}).update(page)
+        note(f"the monitor will be at {page_url(page)}; the run continues until Ctrl-C")
+    nodes = [replace(n, parameters={**n.parameters, **added[n.name]}) for n in nodes]
+    with contextlib.ExitStack() as stack:
+        environment = stack.enter_context(graph_environment(whole=args.part == "all"))
+        domain = environment["ROS_DOMAIN_ID"]
+        stack.enter_context(only_graph(domain, args.part, values.get("namespace", "").strip("/")))
         environment["ROS_AUTOMATIC_DISCOVERY_RANGE"] = discovery_range(args.discovery, args.part)
-        note(
-            f"starting {len(nodes)} nodes in ROS domain {environment['ROS_DOMAIN_ID']}; results in {results}"
-        )
-        supervisor = Supervisor(
-            nodes, environment, results / "log", view=sys.stdout if live else sys.stderr, begin=fork
-        )
-        end = supervisor.run()
+        note(f"starting {len(nodes)} nodes in ROS domain {domain}; results in {results}")
+        view = sys.stdout if live else sys.stderr
+        end = Supervisor(nodes, environment, results / "log", view=view, forked=True).run()
     summary = _summary(recording)
     summary.update(stopped=end.stopped, restarts=end.restarts, results=str(results))
     if recording.is_file() and not args.no_report:
@@ -114,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _start_of_process() -> float:
-    """When the user pressed enter, on the clock of time.monotonic() [s]."""
+    """Return the start time of this process on the clock of time.monotonic() [s]."""
     try:
         ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
         return time.monotonic() - (time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
@@ -123,7 +117,7 @@ def _start_of_process() -> float:
 
 
 def _summary(recording: Path) -> dict[str, Any]:
-    """What the console node concluded."""
+    """Return the summary of the console node, with the timing of the planner."""
     import numpy as np
 
     if not recording.is_file():
@@ -136,7 +130,7 @@ def _summary(recording: Path) -> dict[str, Any]:
 
 
 def _line(summary: dict[str, Any]) -> str:
-    """The one line a person reads."""
+    """Return the result in one line."""
     outcome = (
         "reached"
         if summary.get("reached")
@@ -146,9 +140,8 @@ def _line(summary: dict[str, Any]) -> str:
     )
     parts = [outcome]
     if summary.get("yaw") is not None:
-        parts.append(
-            f"asked {summary['goal']}, {summary['goals_reached']} reached, yaw {math.degrees(summary['yaw']):+.1f}°"
-        )
+        yaw = math.degrees(summary["yaw"])
+        parts.append(f"asked {summary['goal']}, {summary['goals_reached']} reached, yaw {yaw:+.1f}°")
         parts.append(f"error {summary['orientation_error_rad']:.3f} rad after {summary['seconds']:.1f} s")
     if summary.get("first_command_s") is not None:
         parts.append(f"first command after {summary['first_command_s']:.1f} s")
@@ -157,6 +150,7 @@ def _line(summary: dict[str, Any]) -> str:
     if summary.get("rate_hz") is not None:
         solve = summary["solve_s"]
         parts.append(
-            f"MPC {summary['rate_hz']:.0f} Hz, solve p50 {1e3 * solve['p50']:.1f} ms, p99 {1e3 * solve['p99']:.1f} ms"
+            f"MPC {summary['rate_hz']:.0f} Hz, solve p50 {1e3 * solve['p50']:.1f} ms, "
+            f"p99 {1e3 * solve['p99']:.1f} ms"
         )
     return ", ".join([*parts, *summary.get("trouble", []), f"results in {summary['results']}"])

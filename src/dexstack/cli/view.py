@@ -1,5 +1,4 @@
-"""``dexstack view``: any scene file in the engines, live in the browser, or as a page with films
-and contact forces."""
+"""``dexstack view``: simulate a scene file, live in the browser or as a page of films."""
 
 from __future__ import annotations
 
@@ -17,18 +16,18 @@ from dexstack.errors import ConfigError, writing
 from dexstack.plants import PLANTS, engine_errors
 
 PERIOD = 0.05
-"""Between two pictures of the live page [s]."""
+"""Time between two pictures of the live page [s]."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``view``."""
     p = subparsers.add_parser(
         "view",
-        help="run any scene file in the engines and draw it with its contact forces",
-        description="Run an MJCF or URDF file in the browser, with contact forces and pressures; the engine is chosen on the page, and the "
-        "scene goes on in it from where it is. Ctrl-C ends it. With --out, write a page that needs nothing else: a film of each engine "
-        "with its contact forces, and curves to compare. Controls stay as they are at the start.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        help="simulate a scene file and draw its contact forces",
+        description="Simulate an MJCF or URDF file and show it in the browser with contact forces and "
+        "pressures; the page switches the engine during the simulation. Ctrl-C ends it. With --out, write a "
+        "self-contained page instead, with a film per engine and curves to compare. Controls stay at their "
+        "initial values.",
     )
     p.add_argument("scene", type=Path, help="MJCF or URDF file")
     p.add_argument(
@@ -36,20 +35,16 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         nargs="+",
         choices=list(PLANTS),
         default=["mujoco"],
-        help="which engines; live, the first to begin with",
+        help="engines to compare; the live page starts with the first",
     )
-    p.add_argument(
-        "--dt", type=arguments.positive, metavar="S", help="length of a step (default: the file's)"
-    )
+    p.add_argument("--dt", type=arguments.positive, metavar="S", help="time step (default: the file's)")
     p.add_argument("--keyframe", metavar="NAME", help="keyframe to start from, with its controls")
-    p.add_argument("--materials", type=Path, metavar="FILE", help="YAML of materials; see docs/scenes.md")
-    p.add_argument(
-        "--out", type=Path, metavar="FILE", help="write a page with films, in place of the live one"
-    )
+    p.add_argument("--materials", type=Path, metavar="FILE", help="YAML of materials; see docs/engines.md")
+    p.add_argument("--out", type=Path, metavar="FILE", help="write a page with films instead of the live one")
     p.add_argument(
         "--seconds", type=arguments.positive, default=3.0, metavar="S", help="simulated time of the films"
     )
-    p.add_argument("--host", default=HOST, help="address to serve the live page on")
+    p.add_argument("--host", default=HOST, help="address of the live page")
     p.add_argument(
         "--port",
         type=arguments.positive_int,
@@ -61,13 +56,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve the scene until Ctrl-C, or write the page and tell the figures.
-
-    Returns:
-        0.
+    """Serve the scene until Ctrl-C, or write the page; return 0.
 
     Raises:
-        ConfigError: the scene cannot be read, an engine refuses it, or its simulation diverged.
+        ConfigError: the scene cannot be read, an engine rejects it, or its simulation diverged.
     """
     from dexstack.plants.engines import read_model
 
@@ -85,7 +77,7 @@ def _live(model: Any, args: argparse.Namespace) -> None:
     from dexstack.sim.live import LiveRun
 
     page = page_parameters(args.host, args.port)
-    note(f"{args.engine[0]} is being made ready")
+    note(f"preparing {args.engine[0]}")
     live = LiveRun(model, args.engine[0], args.keyframe, args.materials)
     viewer = SceneViewer(
         page["host"],
@@ -100,7 +92,7 @@ def _live(model: Any, args: argparse.Namespace) -> None:
     try:
         while True:
             begin = time.perf_counter()
-            if viewer.watched:  # else time stands still
+            if viewer.watched:  # otherwise the simulation pauses
                 picture(live, viewer)
             time.sleep(max(0.0, begin + PERIOD - time.perf_counter()))
     except KeyboardInterrupt:
@@ -110,7 +102,7 @@ def _live(model: Any, args: argparse.Namespace) -> None:
 
 
 def picture(live: Any, viewer: Any) -> None:
-    """One picture of the live page: what happened since the last one."""
+    """Advance the live page by one picture."""
     import numpy as np
 
     live.advance(0.0 if viewer.paused else PERIOD)
@@ -138,14 +130,7 @@ def _films(model: Any, args: argparse.Namespace) -> None:
         [r["engine"], r["contacts"], r["force_N"], 1e6 * r["depth_m"], 1e6 * r["step_s"], r["trouble"]]
         for r in rows
     ]
-    columns = (
-        "engine",
-        "contacts at the end",
-        "their forces [N]",
-        "deepest overlap [µm]",
-        "step [µs]",
-        "reported",
-    )
+    columns = ("engine", "contacts", "forces [N]", "largest overlap [µm]", "step [µs]", "warnings")
     publish(
         args,
         "view",
@@ -156,7 +141,7 @@ def _films(model: Any, args: argparse.Namespace) -> None:
 
 
 def _run(model: Any, engine: str, args: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
-    """One engine: what its film shows, and its figures."""
+    """Simulate in one engine; return the frames of its film, and its figures."""
     import numpy as np
 
     from dexstack.plants.engines import State, load
@@ -166,7 +151,7 @@ def _run(model: Any, engine: str, args: argparse.Namespace) -> tuple[Any, dict[s
     scene = load(model, engine, materials=args.materials)
     start = scene.reset(args.keyframe)
     control = np.zeros(model.nu) if args.keyframe is None else model.key(args.keyframe).ctrl
-    scene.step(start, control)  # loads or compiles what there is to compile
+    scene.step(start, control)  # compile before the timing
     steps = max(1, round(args.seconds / scene.dt))
     begin = time.process_time()
     states = scene.rollout(start, np.tile(control, (steps, 1)))

@@ -1,4 +1,4 @@
-"""The contact set: the one type every detector writes and every model, plant and node reads."""
+"""The contact set, shared by detectors, models, plants and nodes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ GROUND = -1
 class Contacts(NamedTuple):
     """Contacts between one object O and the robot or ground, at fixed capacity C; a pytree.
 
-    Conventions: ``nhat_W`` is the object's *outward* normal (from the object to the robot), ``phi``
-        is positive when the bodies
-    are apart, so that  d(phi)/dt = nhat_W · (v_robot − v_object)  at the contact point. Unused
-    slots have ``active`` False, ``phi`` = +inf-like (1 m) and a unit normal, so that no entry is
-    ever NaN.
+    ``nhat_W`` is the object's outward normal (from the object to the robot) and ``phi`` is positive
+    when the bodies are apart, so that d(phi)/dt = nhat_W · (v_robot − v_object) at the contact point.
+    Unused slots have ``active`` False, ``phi`` = 1 m and a unit normal, so that no entry is NaN.
     """
 
     p_W: Float[Array | np.ndarray, "C 3"]
@@ -29,12 +27,12 @@ class Contacts(NamedTuple):
     phi: Float[Array | np.ndarray, " C"]
     """Signed distance [m]; negative when penetrating."""
     link: Int[Array | np.ndarray, " C"]
-    """Robot link that carries the other point; see :data:`GROUND`."""
+    """Robot link of the other point; see :data:`GROUND`."""
     active: Bool[Array | np.ndarray, " C"]
 
 
 def empty_contacts(capacity: int) -> Contacts:
-    """A contact set with no active slot."""
+    """Return a contact set without active slots."""
     nhat = np.zeros((capacity, 3), np.float32)
     nhat[:, 2] = 1.0
     return Contacts(
@@ -44,3 +42,15 @@ def empty_contacts(capacity: int) -> Contacts:
         link=np.full(capacity, GROUND, np.int32),
         active=np.zeros(capacity, bool),
     )
+
+
+def nearest_contacts(
+    capacity: int, p_W: np.ndarray, nhat_W: np.ndarray, phi: np.ndarray, link: np.ndarray
+) -> Contacts:
+    """Return a contact set of the ``capacity`` nearest of any number of contacts, nearest first."""
+    contacts, keep = empty_contacts(capacity), np.argsort(phi, kind="stable")[:capacity]
+    n = len(keep)
+    for slots, values in zip(contacts[:4], (p_W, nhat_W, phi, link), strict=True):
+        slots[:n] = values[keep]
+    contacts.active[:n] = True
+    return contacts

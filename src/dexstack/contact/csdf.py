@@ -12,13 +12,19 @@ from jaxtyping import Float
 def distance_and_normal(
     x_B: Float[Array, "*Q 3"], nhat_B: Float[Array, "K 3"], offset: Float[Array, " K"], sigma: float
 ) -> tuple[Float[Array, "*Q"], Float[Array, "*Q 3"]]:
-    """Smooth signed distance (1/σ) LSE_i σ(n_i·x + b_i) [m], negative inside, the untruncated part
-    of [11]; and the unit outward normal.
+    """Return the smooth signed distance (1/σ) LSE_i σ(n_i·x + b_i) [m], negative inside (the untruncated
+    part of [11]), and the unit outward normal.
 
-    ``sigma`` [1/m] sets the smoothing: the distance exceeds the largest plane distance by at most
-    log(K)/σ. The gradient of the log-sum-exp is the softmax-weighted mean of the plane normals; it
-    is shorter than one where several planes tie (edges, corners), so it is normalised. At a deep
-    interior point where all planes tie the normal comes out as zero, never NaN.
+    The distance exceeds the largest plane distance by at most log(K)/σ. The gradient of the
+    log-sum-exp is the softmax-weighted mean of the plane normals; it is normalised, since it is shorter
+    than one where several planes tie (edges, corners). At a deep interior point where all planes tie
+    the normal is zero, never NaN.
+
+    Args:
+        x_B: points in the object frame [m].
+        nhat_B: unit normals of the planes.
+        offset: b_i [m].
+        sigma: σ [1/m].
     """
     s = sigma * (x_B @ nhat_B.T + offset[(None,) * (x_B.ndim - 1)])
     peak = jnp.max(s, axis=-1, keepdims=True)
@@ -32,12 +38,11 @@ def distance_and_normal(
 def union_distance_and_normal(
     x_B: Float[Array, "Q 3"], nhat_B: Float[Array, "P K 3"], offset: Float[Array, "P K"], sigma: float
 ) -> tuple[Float[Array, " Q"], Float[Array, "Q 3"]]:
-    """The same to a union of convex parts: of each point's nearest part.
+    """Return distance and normal to a union of P convex parts, those of each point's nearest part.
 
-    Outside it is the distance to the union; inside, where parts meet, it is no deeper than each
-    part alone.
+    Inside, where parts meet, the distance is no deeper than that of each part alone.
     """
     distance, nhat = jax.vmap(distance_and_normal, in_axes=(None, 0, 0, None))(x_B, nhat_B, offset, sigma)
     nearest = jnp.argmin(distance, axis=0)
-    pick = lambda a: jnp.take_along_axis(a, nearest.reshape((1, -1) + (1,) * (a.ndim - 2)), axis=0)[0]  # noqa: E731
-    return pick(distance), pick(nhat)
+    normal = jnp.take_along_axis(nhat, nearest[None, :, None], axis=0)[0]
+    return jnp.take_along_axis(distance, nearest[None], axis=0)[0], normal

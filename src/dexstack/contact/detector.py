@@ -1,8 +1,9 @@
-"""Contact detection: query points on the robot against the C-SDF of the object, a fixed number of
-slots."""
+"""Contact detection: query points on the robot against the C-SDF of the object, with a fixed number
+of slots."""
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import jax
@@ -23,16 +24,16 @@ if TYPE_CHECKING:
     from dexstack.model.robot import Robot
 
 PER_LINK = 2
-"""Most contacts of one link."""
+"""Largest number of contacts of one link."""
 
 
 class ContactDetector:
-    """Finds the contact set of one object and one robot: a jitted function of (object pose, joint
-    positions).
+    """Finds the contact set of one object and one robot by a jitted function of object pose and joint
+    positions.
 
-    The first slots belong to the base (palm or floor): its nearest contact and then those that are
-    near after a small credit for lying apart from the ones chosen before. The others hold the
-    nearest query points, at most two of each link. Slots farther than the margin are inactive.
+    The first slots belong to the base (palm or floor): its nearest contact, then near ones with a small
+    preference for those apart from the ones chosen before. The other slots hold the nearest query
+    points, at most two of each link. Slots farther than the margin are inactive.
     """
 
     def __init__(self, robot: Robot, obj: ObjectModel, params: DetectorParams = DetectorParams()) -> None:
@@ -42,8 +43,8 @@ class ContactDetector:
         query = robot_query_points(robot, params.spacing)
         links = [np.flatnonzero(query.body == b) for b in range(1, len(robot.bodies))]
         most = max(len(i) for i in links)
-        # One padded row of queries per link, so that "the nearest two of each link" is a dense
-        # reduction; the last query stands for none.
+        # One row of queries per link makes "the nearest two of each link" a dense reduction; rows are
+        # padded with an index beyond the last query.
         self._of_link = np.array(
             [np.pad(i, (0, most - len(i)), constant_values=len(query.body)) for i in links]
         )
@@ -53,13 +54,14 @@ class ContactDetector:
         self._compiled = KeptFunction(self.trace, robot, self.planes, params, self._support)
 
     def detect(self, pose_WO: np.ndarray, q: np.ndarray) -> Contacts:
-        """Contacts at object pose (7,) [m, wxyz] and joint angles (N,) [rad], as numpy arrays."""
+        """Return the contacts at object pose (7,) [m, wxyz] and joint positions (N,) [rad, m], as NumPy
+        arrays."""
         contacts = self._compiled(np.asarray(pose_WO, np.float32), np.asarray(q, np.float32))
         return Contacts(*(np.asarray(a) for a in contacts))
 
     def trace(self, pose_WO: jax.Array, q: jax.Array) -> Contacts:
-        """The same as a function that JAX can trace, for use inside a compiled one."""
-        const = lambda a: jnp.asarray(a, q.dtype)  # noqa: E731
+        """Return the same as traced arrays, for use inside a compiled function."""
+        const = functools.partial(jnp.asarray, dtype=q.dtype)
         poses = self._tree.poses(q)
         R_WO = quaternion_matrix(pose_WO[3:])
         p_WO = pose_WO[:3]
@@ -69,8 +71,8 @@ class ContactDetector:
             distance, nhat_O = union_distance_and_normal((p_WQ - p_WO[None]) @ R_WO, *planes)
             return distance, nhat_O @ R_WO.T
 
-        # Fingers: the nearest queries of every link, ranked by their largest plane distance; the
-        # smooth distance only of those.
+        # Fingers: the nearest queries of every link by their largest plane distance; only these get
+        # the smooth distance.
         body, radius = self._query.body, const(self._query.radius)
         p_WQ = poses.p_WB[body] + jnp.einsum("qij,qj->qi", poses.R_WB[body], const(self._query.p_BQ))
         p_OQ = (p_WQ - p_WO[None]) @ R_WO
@@ -98,7 +100,6 @@ class ContactDetector:
         support = self._support.contacts(
             poses, R_WO, p_WO, query, self.params.footprint_tilt, self.params.margin
         )
-        missing = empty_contacts(
-            self.params.capacity - support.phi.size - finger.phi.size
-        )  # a robot of few links has few query points
+        # a robot of few links does not fill all slots
+        missing = empty_contacts(self.params.capacity - support.phi.size - finger.phi.size)
         return Contacts(*(jnp.concatenate(three) for three in zip(support, finger, missing, strict=True)))

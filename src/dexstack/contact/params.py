@@ -1,4 +1,4 @@
-"""Parameters of contact detection; here, so that files are checked without JAX."""
+"""Parameters of contact detection, importable without JAX."""
 
 from __future__ import annotations
 

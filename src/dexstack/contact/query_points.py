@@ -1,4 +1,4 @@
-"""Query points: where on the robot the C-SDF of the object is evaluated."""
+"""Query points on the robot at which the C-SDF of the object is evaluated."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class QueryPoints(NamedTuple):
-    """Query spheres fixed to the bodies of a robot: a sphere of radius r at distance d of the
-    object is d − r away from it.
+    """Query spheres fixed to the bodies of a robot: a sphere of radius r with its centre at distance d
+    is d − r away from the object.
 
-    Rounded links (capsules, spheres) are covered exactly by spheres along their axis, flat ones by
-    points (r = 0) on their faces.
+    Spheres along the axis cover rounded links (capsules, spheres) exactly; points (r = 0) on the faces
+    cover flat ones.
     """
 
     p_BQ: np.ndarray
@@ -24,7 +24,7 @@ class QueryPoints(NamedTuple):
     radius: np.ndarray
     """(Q,) [m]."""
     body: np.ndarray
-    """(Q,) body index; 0 would be the base."""
+    """(Q,) body index, at least 1; 0 is the base."""
 
 
 def _axis_points(half_length: float, spacing: float) -> np.ndarray:
@@ -47,7 +47,8 @@ def _cylinder_points(radius: float, half_length: float, spacing: float) -> np.nd
 
 
 def shape_points(shape: Shape, spacing: float) -> tuple[np.ndarray, np.ndarray]:
-    """Query spheres of one collision shape in its body's frame: centres (n, 3) and radii (n,)."""
+    """Return the query spheres of a collision shape in its body's frame: centres (n, 3) and radii (n,)
+    [m]."""
     radius = 0.0
     if shape.kind == "sphere":
         points, radius = np.zeros((1, 3)), shape.size[0]
@@ -57,7 +58,7 @@ def shape_points(shape: Shape, spacing: float) -> tuple[np.ndarray, np.ndarray]:
         points = _box_points(np.asarray(shape.size, float), spacing)
     elif shape.kind == "cylinder":
         points = _cylinder_points(shape.size[0], shape.size[1], spacing)
-    elif shape.kind == "plane":  # the object asks a plane, not the plane the object
+    elif shape.kind == "plane":  # only bears the object, see dexstack.contact.support
         points = np.zeros((0, 3))
     else:
         raise ValueError(f"no query points for shape kind {shape.kind!r}")
@@ -65,11 +66,11 @@ def shape_points(shape: Shape, spacing: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def robot_query_points(robot: Robot, spacing: float) -> QueryPoints:
-    """Query points over every collision shape of the moving bodies, ``spacing`` [m] apart."""
+    """Return query points on every collision shape of the moving bodies, ``spacing`` [m] apart."""
     centres, radii, bodies = [], [], []
     for index, body in enumerate(robot.bodies):
         if index == 0:
-            continue  # what bears the object has contacts of its own, see dexstack.contact.support
+            continue  # the base, see dexstack.contact.support
         for shape in body.shapes:
             points, radius = shape_points(shape, spacing)
             centres.append(points)

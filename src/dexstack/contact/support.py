@@ -1,9 +1,10 @@
-"""What bears the object: a few contacts on the robot's base, spread over the footprint so that it
-stays supported on all sides."""
+"""Contacts between the object and the robot's base, spread over the footprint so that the object is
+supported on all sides."""
 
 from __future__ import annotations
 
 import abc
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -21,25 +22,33 @@ if TYPE_CHECKING:
     from dexstack.model.urdf import Shape
 
 SUPPORT_SLOTS = 4
-"""Slots kept for the base."""
+"""Number of slots for the base."""
 
 Query = Callable[[jax.Array], tuple[jax.Array, jax.Array]]
 """Points p_WQ (Q, 3) → distances (Q,) to the object and its outward normals (Q, 3) in the world."""
 
 
 class Support(abc.ABC):
-    """Finds the contacts with the base; traced by JAX."""
+    """Detects contacts with the base; traced by JAX."""
 
     @abc.abstractmethod
     def contacts(
         self, poses: BodyPoses, R_WO: jax.Array, p_WO: jax.Array, query: Query, tilt: float, margin: float
     ) -> Contacts:
-        """SUPPORT_SLOTS contacts, those farther than ``margin`` [m] inactive; ``tilt`` is distance
-        traded for spread [m/m]."""
+        """Return SUPPORT_SLOTS contacts.
+
+        Args:
+            poses: of the robot's bodies.
+            R_WO: (3, 3) orientation of the object.
+            p_WO: (3,) position of the object [m].
+            query: distances and normals of the object.
+            tilt: distance traded for spread [m/m].
+            margin: contacts farther than this are inactive [m].
+        """
 
 
 def make_support(robot: Robot, obj: ObjectModel) -> Support:
-    """The support that the shapes of the robot's base make: a plane, or the faces of boxes.
+    """Return the support by the shapes of the robot's base: a plane, or the faces of boxes.
 
     Raises:
         ConfigError: the base has neither.
@@ -49,13 +58,13 @@ def make_support(robot: Robot, obj: ObjectModel) -> Support:
         return PlaneSupport(next(shape for shape in shapes if shape.kind == "plane"), obj)
     boxes = [shape for shape in shapes if shape.kind == "box"]
     if not boxes:
-        raise ConfigError("the base of the robot has neither a plane nor a box to bear an object")
+        raise ConfigError("the base of the robot has no plane or box that could bear an object")
     return BoxSupport(boxes, obj)
 
 
 class BoxSupport(Support):
-    """The object's extreme points, drawn in by a tenth and brought to the nearest upper face of the
-    base's boxes, are queried."""
+    """Queries the object's extreme points, scaled by 0.9 and projected to the nearest upper face of the
+    base's boxes."""
 
     def __init__(self, boxes: list[Shape], obj: ObjectModel) -> None:
         self._boxes = boxes
@@ -66,7 +75,7 @@ class BoxSupport(Support):
     def contacts(
         self, poses: BodyPoses, R_WO: jax.Array, p_WO: jax.Array, query: Query, tilt: float, margin: float
     ) -> Contacts:
-        const = lambda a: jnp.asarray(a, p_WO.dtype)  # noqa: E731
+        const = functools.partial(jnp.asarray, dtype=p_WO.dtype)
         p_WF = p_WO[None] + const(self._footprint_B) @ R_WO.T
         reached, moved = [], []
         for box in self._boxes:
@@ -74,7 +83,7 @@ class BoxSupport(Support):
             p_WS = poses.p_WB[0] + poses.R_WB[0] @ const(box.p)
             half = const(box.size)
             p_S = (p_WF - p_WS[None]) @ R_WS
-            up_S = R_WS[2]  # the box axis most nearly vertical carries the face that bears the object
+            up_S = R_WS[2]  # the box axis nearest to the vertical has the bearing face
             is_bearing = jnp.arange(3) == jnp.argmax(jnp.abs(up_S))
             inside_S = jnp.clip(p_S, -half[None], half[None])
             reached.append(p_WS[None] + jnp.where(is_bearing, jnp.sign(up_S) * half, inside_S) @ R_WS.T)
@@ -93,8 +102,7 @@ class BoxSupport(Support):
 
 
 class PlaneSupport(Support):
-    """The corners of the object's hull against a plane fixed in the world: exact, whatever face,
-    edge or corner is below."""
+    """Corners of the object's hull against a plane fixed in the world, which is exact."""
 
     def __init__(self, plane: Shape, obj: ObjectModel) -> None:
         self._corners_B = obj.hull_vertices
@@ -117,10 +125,10 @@ class PlaneSupport(Support):
 
 
 def _spread(distance: jax.Array, p_W: jax.Array, tilt: float) -> tuple[jax.Array, jax.Array]:
-    """Indices (SUPPORT_SLOTS,) of the nearest point and of those near *and* far from the ones
-    chosen; which repeat an earlier one."""
+    """Return the indices (SUPPORT_SLOTS,) of the nearest point and of near points apart from those
+    chosen before, and which of them are duplicates."""
     slots, apart = [], jnp.full(distance.shape, jnp.inf)
-    for _ in range(SUPPORT_SLOTS):  # a chosen one has apart = 0
+    for _ in range(SUPPORT_SLOTS):  # chosen points have apart = 0
         choice = jnp.argmin(distance - tilt * apart if slots else distance)
         slots.append(choice)
         apart = jnp.minimum(apart, jnp.linalg.norm(p_W - p_W[choice][None], axis=1))
@@ -130,7 +138,7 @@ def _spread(distance: jax.Array, p_W: jax.Array, tilt: float) -> tuple[jax.Array
 
 
 def _octant_directions() -> np.ndarray:
-    """The 26 directions of a cube's faces, edges and corners."""
+    """Return the 26 directions (26, 3) of a cube's faces, edges and corners."""
     grid = np.stack(np.meshgrid(*[[-1, 0, 1]] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
     grid = grid[np.any(grid != 0, axis=1)]
     return grid / np.linalg.norm(grid, axis=1, keepdims=True)

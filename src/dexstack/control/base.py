@@ -1,8 +1,8 @@
-"""What planners and supervisors have in common: what they see, what they answer, and the cost they
-go by."""
+"""Observations, plans, costs, and the base class of planners."""
 
 from __future__ import annotations
 
+import abc
 import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
@@ -12,6 +12,7 @@ from jax import Array
 from jaxtyping import Float
 
 from dexstack.contact.contact import Contacts
+from dexstack.control.params import MpcParams
 
 if TYPE_CHECKING:
     from dexstack.control.problem import ModelParams
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Observation(NamedTuple):
-    """The state a command is asked for."""
+    """State from which a command is planned."""
 
     t: float
     """Time [s]."""
@@ -33,7 +34,7 @@ class Observation(NamedTuple):
 
 
 class SolveStatus(enum.IntEnum):
-    """How a plan came about; the controller never raises."""
+    """Result of a plan; a planner never raises."""
 
     OK = 0
     NO_DESCENT = 1
@@ -43,63 +44,48 @@ class SolveStatus(enum.IntEnum):
     DIVERGED = 3
     """The solver produced a non-finite number; the previous command is repeated."""
     RETREAT = 4
-    """Planned to let go of the object instead of moving it; see
-    :mod:`dexstack.control.supervisors`."""
+    """Planned to release the object; see :mod:`dexstack.control.supervisors`."""
 
     @property
     def usable(self) -> bool:
-        """Whether the command answers the observation."""
+        """True if the command answers the observation."""
         return self not in (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The answer to one observation."""
+    """Answer to one observation, or to B of them: then every array has a leading axis (B, …), and
+    ``status`` and ``cost`` are arrays (B,)."""
 
-    status: SolveStatus
+    status: SolveStatus | np.ndarray
     q_des: np.ndarray
     """(N,) joint target for the coming step [rad, m]."""
     displacements: np.ndarray
     """(T, N) commanded displacements [rad, m]."""
     prediction: np.ndarray
-    """(T + 1, 7 + N) predicted object poses and joint positions, the first the measured ones."""
-    cost: float
+    """(T + 1, 7 + N) predicted object poses and joint positions; the first row is the observed
+    state."""
+    cost: float | np.ndarray
     cpu_s: float
+    """Processor time [s]; of a batch, of all plans together."""
     wall_s: float
-    lack: str = ""
-    """What keeps the planner from planning as well as it can, for a person; empty: nothing."""
-
-
-class Plans(NamedTuple):
-    """The answers to B observations, see :class:`Plan`."""
-
-    status: np.ndarray
-    """(B,) of :class:`SolveStatus`."""
-    q_des: np.ndarray
-    """(B, N) [rad, m]"""
-    displacements: np.ndarray
-    """(B, T, N) [rad, m]"""
-    prediction: np.ndarray
-    """(B, T + 1, 7 + N)"""
-    cost: np.ndarray
-    """(B,)"""
-    cpu_s: float
-    """Of all of them together."""
-    wall_s: float
+    """Wall time [s]."""
+    warning: str = ""
+    """Why the planner plans worse than it could, for a person; empty if it does not."""
 
 
 class Pull(NamedTuple):
-    """Where the commanded displacements are drawn to: ω ‖u_t − reference‖² at every step, in place
-    of ω_u ‖u_t‖²."""
+    """Reference of the commanded displacements: ω ‖u_t − reference‖² at every step replaces
+    ω_u ‖u_t‖²."""
 
     reference: np.ndarray
     """(N,) displacement per step."""
     weight: float
-    """ω [1/rad², 1/m²]"""
+    """ω [1/rad², 1/m²]."""
 
 
 class PlannedState(NamedTuple):
-    """What a cost sees of a predicted state."""
+    """Predicted state as a cost sees it."""
 
     p_WO: Float[Array, "3"]
     quat_WO: Float[Array, "4"]
@@ -110,8 +96,8 @@ class PlannedState(NamedTuple):
 
 @runtime_checkable
 class Cost(Protocol):
-    """A cost as sums of squares: Σ_t ‖stage‖² + ‖terminal‖²; smooth in the state, ``weights`` a
-    namespace of numbers."""
+    """Sum of squares Σ_t ‖stage‖² + ‖terminal‖², smooth in the state; ``weights`` is a namespace
+    of numbers."""
 
     def stage(self, state: PlannedState, goal_WO: Float[Array, "7"], weights: Any) -> Float[Array, " R"]: ...
 
@@ -121,49 +107,81 @@ class Cost(Protocol):
 
 
 class Problem(NamedTuple):
-    """What is planned."""
+    """The data of the optimal control problem that a planner solves."""
 
     robot: Robot
     obj: ObjectModel
     cost: Cost
     weights: Any
-    """The cost's parameter block."""
+    """Parameter block of the cost."""
     theta: ModelParams
 
 
-@runtime_checkable
-class LocalPlanner(Protocol):
-    """Plans some steps ahead from the present contact set.
+class LocalPlanner(abc.ABC):
+    """Receding-horizon planner. From an observation (x_0, q_0) with contact set C it approximates
 
-    A planner keeps a warm start from one plan to the next and the last command that answered an
-    observation. Nothing but its own :meth:`plan` and :meth:`reset` touches these: who wants to ask
-    a hypothetical question asks a :meth:`fork`.
+        min over u_0 … u_{T−1}   Σ_{t=1}^{T} ‖stage(x_t, q_t, g; w)‖² + ‖terminal(x_T, q_T, g; w)‖²
+                                 + ω Σ_t ‖u_t − r‖²
+        s.t.                     (x_{t+1}, q_{t+1}) = F_θ(x_t, q_t, u_t; C),
+                                 |u_t| ≤ u_max,   q_min + m ≤ q_t ≤ q_max − m
+
+    and commands q_0 + u_0. x is the object's pose, q the joint positions, u the commanded joint
+    displacement per step of length h, g the goal pose; stage and terminal are the task's residuals
+    with weights w. T, h, ω = ω_u, u_max and the limit margin m are those of
+    :class:`~dexstack.control.params.MpcParams`; r is zero. A :class:`Pull` replaces ω and r.
+
+    ``params``, ``weights`` and ``theta`` are the live parameters: the stack replaces them between
+    two plans (each as a whole, never edited in place), and the next plan must use them. T, h and the
+    number of iterations may stay those of construction.
+
+    A planner keeps a warm start and the last command that answered an observation. Only its own
+    :meth:`plan` and :meth:`reset` change these; ask a :meth:`fork` hypothetical questions.
+
+    A user's planner is a file that sets ``PLANNER`` to a subclass with its parameter class as
+    ``Params``, made with (problem, params).
     """
 
     robot: Robot
-    u_max: float
-    """Largest commanded joint displacement per step [rad, m]."""
+    params: MpcParams
     theta: ModelParams
-    """θ of the model it plans with; may be replaced between two plans, not edited in place."""
+    """θ of the model F."""
     weights: Any
-    """Weights of the cost, an immutable parameter block; may be replaced between two plans."""
+    """w, a parameter block of numbers."""
+
+    def __init__(self, problem: Problem, params: Any) -> None:
+        """
+        Args:
+            params: parameter blocks by their class.
+        """
+        self.robot, self.weights, self.theta = problem.robot, problem.weights, problem.theta
+        self.params = params[MpcParams]
+
+    @property
+    def u_max(self) -> float:
+        """Largest commanded joint displacement per step [rad, m]."""
+        return self.params.u_max
 
     def warm_up(self) -> float:
-        """Compile; returns the seconds it took."""
+        """Compile; return the seconds it took."""
+        return 0.0
 
+    @abc.abstractmethod
     def reset(self) -> None:
-        """Forget the warm start and the command held."""
+        """Discard the warm start and the held command."""
 
+    @abc.abstractmethod
     def plan(self, observation: Observation, goal_WO: np.ndarray, pull: Pull | None = None) -> Plan:
-        """A command that brings the object nearer to the goal pose (7,); never raises.
+        """Plan towards the goal pose (7,); never raises.
 
         Args:
-            pull: draws the commands to a reference; without it they are drawn to zero.
+            pull: reference of the commands; None: zero, with weight ω_u.
         """
 
+    @abc.abstractmethod
     def fork(self) -> LocalPlanner:
-        """A planner of the same compiled solver, θ and weights, with a warm start and a held
-        command of its own."""
+        """Return a planner with the same compiled solver, parameters, θ and weights, and its own
+        warm start and held command."""
 
+    @abc.abstractmethod
     def goal_cost(self, pose_WO: np.ndarray, q: np.ndarray, goal_WO: np.ndarray) -> float:
-        """The terminal cost of an object pose (7,) with the joints at (N,)."""
+        """Return the terminal cost of an object pose (7,) with the joints at (N,)."""

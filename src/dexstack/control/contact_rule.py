@@ -1,12 +1,11 @@
-"""What becomes of the contact set along the plan: one parameter of the planner, whatever its
-time-stepping model.
+"""The contact set along the plan, for any time-stepping model.
 
-* FROZEN      rows and distances stay those of the present state, as in the paper: a contact that
-    the plan opens still pushes.
-* PROPAGATED  rows stay, distances follow the plan, φ_t = φ_0 + J_n (q_t − q_0): one product more
-    per step.
-* DETECTED    contacts are found anew at every predicted state, C(q_t), with new rows and distances:
-    as many detections as there are steps.
+* FROZEN      rows and distances are those of the present state, as in the paper: a contact that the
+              plan opens still pushes.
+* PROPAGATED  rows are constant, distances follow the plan, φ_t = φ_0 + J_n (q_t − q_0): one product
+              more per step.
+* DETECTED    contacts are detected at every predicted state, C(q_t), with new rows and distances: one
+              detection per step.
 """
 
 from __future__ import annotations
@@ -26,21 +25,21 @@ from dexstack.control.problem import StepProblem
 
 
 class Ahead(NamedTuple):
-    """One predicted state."""
+    """A predicted state."""
 
     t: Array
-    """Steps from the present; 0 is the present itself."""
+    """Number of steps from the present."""
     displacement: Float[Array, " V"]
-    """Since the present."""
+    """Relative to the present state."""
     pose_WO: Float[Array, "7"]
     q: Float[Array, " N"]
 
 
 class Rows(NamedTuple):
-    """What a step from a predicted state sees of the contacts."""
+    """Contacts of a step from a predicted state."""
 
     context: Any
-    """The model's, see :meth:`~dexstack.control.models.base.StepModel.prepare`."""
+    """Context of the model, see :meth:`~dexstack.control.models.base.StepModel.prepare`."""
     phi: Float[Array, " C"]
     slope: Float[Array, "C V"]
     """∂φ/∂(displacement)."""
@@ -51,22 +50,23 @@ Build = Callable[[Array, Array, Contacts], tuple[StepProblem, Any]]
 
 
 class ContactRule(abc.ABC):
-    """Pure functions of arrays, traced by JAX."""
+    """Determines the contacts of predicted states; traced by JAX."""
 
     @abc.abstractmethod
     def rows(
         self, contacts: Contacts, problem: StepProblem, context: Any, ahead: Ahead, build: Build
     ) -> Rows:
-        """Rows of a predicted state.
+        """Return the rows of a predicted state.
 
         Args:
-            contacts: at the present state, as are ``problem`` and ``context``, made of them by
-                ``build``.
+            contacts: of the present state.
+            problem: of the present state, made by ``build``.
+            context: of the present state, made by ``build``.
         """
 
 
 class FrozenContacts(ContactRule):
-    """FROZEN."""
+    """Constant rows and distances."""
 
     def rows(
         self, contacts: Contacts, problem: StepProblem, context: Any, ahead: Ahead, build: Build
@@ -75,7 +75,7 @@ class FrozenContacts(ContactRule):
 
 
 class PropagatedContacts(ContactRule):
-    """PROPAGATED."""
+    """Constant rows, first-order distances."""
 
     def rows(
         self, contacts: Contacts, problem: StepProblem, context: Any, ahead: Ahead, build: Build
@@ -84,9 +84,9 @@ class PropagatedContacts(ContactRule):
 
 
 class DetectedContacts(ContactRule):
-    """DETECTED; at the present state the contacts given count, wherever they come from.
+    """Contacts detected at every predicted state; the present state has the given ones.
 
-    The slope leaves out that normals and points turn with the state.
+    The slope neglects that normals and points depend on the state.
     """
 
     def __init__(self, detector: ContactDetector) -> None:

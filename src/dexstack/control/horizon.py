@@ -1,5 +1,4 @@
-"""What a plan leads to: rollouts of a time-stepping model from one state and its contact set, and
-their derivatives."""
+"""Rollouts of a time-stepping model from one state and its contact set, and their derivatives."""
 
 from __future__ import annotations
 
@@ -25,33 +24,31 @@ from dexstack.model.kinematics import BodyPoses, Kinematics
 
 
 class Present(NamedTuple):
-    """The state that is planned from."""
+    """State at the start of the horizon."""
 
     pose_WO: Float[Array, "7"]
-    """Of the object; the quaternion has length one."""
+    """Object pose with a unit quaternion."""
     q: Float[Array, " N"]
     contacts: Contacts
 
 
 class Trajectory(NamedTuple):
-    """T steps."""
+    """Result of T steps."""
 
     displacement: Float[Array, "T+1 V"]
-    """Since the present."""
+    """Relative to the present state."""
     quat: Float[Array, "T+1 4"]
     free: Float[Array, "T N"]
-    """1 where the commanded displacement acts, 0 where a joint limit replaced it."""
+    """1 where the commanded displacement acts, 0 where a joint limit replaces it."""
     held: Float[Array, "T N"]
-    """1 where the predicted joint is inside its limits, 0 where it was stopped there."""
+    """1 where the predicted joint is inside its limits, 0 where it is stopped there."""
     force: Float[Array, "T V"]
     dual: Float[Array, "T D"]
 
 
 class Horizon:
-    """T steps from one state; made and used where JAX traces.
-
-    Joint limits are imposed on the target and on the prediction of every step.
-    """
+    """T steps from one state, traced by JAX. Joint limits are imposed on the target and on the
+    prediction of every step."""
 
     def __init__(
         self,
@@ -71,7 +68,7 @@ class Horizon:
             limits: lower and upper joint limits.
             step: h, length of a step [s].
             steps: T.
-            poses: of the robot at present, if they are known.
+            poses: present poses of the robot; None: to be computed.
         """
         self._tree, self._model, self._rule, self._step = tree, model, rule, step
         self._present, self._theta, self._limits, self._steps = present, theta, limits, steps
@@ -79,12 +76,12 @@ class Horizon:
         self._problem, self._context = self._build(present.pose_WO, present.q, present.contacts, poses)
 
     def initial_dual(self) -> Float[Array, "T D"]:
-        """What :meth:`rollout` starts from when no trajectory is known."""
+        """Return the duals of a first :meth:`rollout`."""
         dual = self._model.initial_dual(self._problem)
         return jnp.broadcast_to(dual, (self._steps, *dual.shape))
 
     def rollout(self, U: Float[Array, "T N"], dual: Float[Array, "T D"]) -> Trajectory:
-        """Where the commanded displacements lead, each step's solve started from ``dual``."""
+        """Roll out commanded displacements, each step's solve warm-started by ``dual``."""
         (pose_WO, q, _), (lower, upper) = self._present, self._limits
 
         def advance(
@@ -105,10 +102,9 @@ class Horizon:
 
         start = (jnp.zeros(OBJECT_DOF + q.size, q.dtype), pose_WO[3:])
         _, (displacement, quat, free, held, b, dual) = jax.lax.scan(advance, start, (self._index, U, dual))
-        prepend = lambda first, rest: jnp.concatenate([first[None], rest])  # noqa: E731
         return Trajectory(
-            prepend(start[0], displacement),
-            prepend(start[1], quat),
+            jnp.concatenate([start[0][None], displacement]),
+            jnp.concatenate([start[1][None], quat]),
             free.astype(q.dtype),
             held.astype(q.dtype),
             b,
@@ -116,11 +112,11 @@ class Horizon:
         )
 
     def linearise(self, trajectory: Trajectory) -> Float[Array, "T V TN"]:
-        """∂(displacement)/∂U at the end of every step."""
+        """Return ∂(displacement)/∂U at the end of every step."""
 
         def slopes(k: Array, displacement: Array, quat: Array, force: Array, dual: Array) -> Array:
-            """∂dq/∂(force on the joints) and, through the distances, ∂dq/∂(displacement so far),
-            side by side."""
+            """Return ∂dq/∂(force on the joints) and, through the distances, ∂dq/∂(displacement so
+            far), concatenated."""
             context, phi, slope = self._rows(k, displacement, quat)
             sensitivity = self._model.sensitivity(context, force, phi, dual)
             return jnp.concatenate([sensitivity.force[:, OBJECT_DOF:], sensitivity.phi @ slope], axis=1)
@@ -132,8 +128,8 @@ class Horizon:
         S, sums = jnp.zeros((OBJECT_DOF + N, self._steps * N), by_both.dtype), []
         for k in range(self._steps):
             joints, own = S[OBJECT_DOF:], slice(k * N, (k + 1) * N)
-            # A command moves the target with the joints; one that a joint limit replaced leaves it
-            # at the limit.
+            # A command moves the target with the joints; where a limit replaces it, the target stays at
+            # the limit.
             target = joints.at[:, own].add(jnp.eye(N, dtype=S.dtype)) * trajectory.free[k][:, None]
             on_joints = self._theta.stiffness[:, None] * (target - joints)
             S = S + (by_both[k] @ jnp.concatenate([on_joints, S]) if k else by_both[k, :, :N] @ on_joints)
@@ -144,8 +140,7 @@ class Horizon:
     def _build(
         self, pose_WO: Array, q: Array, contacts: Contacts, poses: BodyPoses | None = None
     ) -> tuple[StepProblem, Any]:
-        """The step problem and the model's context at a predicted state with its contacts with the
-        object."""
+        """Return the step problem and the model's context at a predicted state."""
         problem = step_problem(
             self._tree, poses or self._tree.poses(q), pose_WO, contacts, self._theta, self._step
         )

@@ -1,5 +1,4 @@
-"""A pytree of arrays as one float32 vector: every separate array handed to a compiled function
-costs a dispatch."""
+"""Packing of a pytree of arrays into one float32 vector, which saves a dispatch per array."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ T = TypeVar("T")
 
 
 class Packing(Generic[T]):
-    """Shapes and order of the arrays in a vector, read off one example."""
+    """Shapes and order of the arrays in a vector, taken from an example."""
 
     def __init__(self, example: T) -> None:
         leaves, self._tree = jax.tree.flatten(example)
@@ -22,8 +21,8 @@ class Packing(Generic[T]):
         self._ends = np.cumsum([int(np.prod(shape)) for shape in self._shapes])[:-1].tolist()
 
     def pack(self, tree: T) -> np.ndarray | None:
-        """The vector; None if an array is missing, not of numbers, or of another shape than the
-        example's."""
+        """Return the vector, or None if an array is missing, not numeric, or has another shape than in
+        the example."""
         leaves, structure = jax.tree.flatten(tree)
         if structure != self._tree:
             return None
@@ -36,7 +35,7 @@ class Packing(Generic[T]):
         return np.concatenate([array.ravel() for array in arrays])
 
     def unpack(self, vector: jax.Array) -> T:
-        """The tree again, of JAX arrays; floats keep the vector's type."""
+        """Return the tree of JAX arrays; floats have the vector's type."""
         parts = jnp.split(vector, self._ends)
         return jax.tree.unflatten(
             self._tree, [self._restore(*leaf) for leaf in zip(parts, self._shapes, self._dtypes, strict=True)]

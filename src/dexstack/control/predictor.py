@@ -1,24 +1,22 @@
-"""What the camera saw is late, and so is what is commanded: the state of a picture, carried on to
-the moment when its answer acts.
+"""Prediction of the state at which a command acts, from a delayed picture and delayed commands.
 
-First to the joint angles of now, then on by the delay of commands, in which those act that were
-sent before and are under way.
+The state of the picture is predicted first to the present joint positions, then by the delay of
+commands, during which the commands under way act.
 
-Where the joints have gone since the picture is measured; what has to be predicted is the object.
-The planner's own model does it: one step from the picture's state with its contact set in which the
-joints go where they were seen to go, less one in which they stay,
+The motion of the joints since the picture is measured; only the object is predicted. The planner's
+model takes one step from the picture's state with its contact set in which the joints move as
+measured, less one in which they do not,
 
     Δx = x(Δq) − x(0),
 
-so that only what the joints' motion changes is predicted. The smoothed contacts of a step problem
-do not hold a resting object exactly where it rests; that cancels. With a model that makes one
-Newton step, as `implicit` does, Δx is linear in Δq: a finger that leaves pulls as much as one that
-comes pushes. Distances follow to first order, φ + J_n (Δx, Δq); contact points and normals move
-with the object.
+so that only the effect of the joints' motion is predicted: the smoothed contacts of a step problem do
+not hold a resting object exactly in place, and this error cancels. With a model of one Newton step,
+as `implicit`, Δx is linear in Δq: a finger that leaves pulls as much as one that comes pushes.
+Distances follow to first order, φ + J_n (Δx, Δq); contact points and normals move with the object.
 
-Where the joints will go is not measured. Free ones would follow the targets under way with the lag
-that θ says; the same step finds how far they get against what they touch, with joints as stiff as θ
-has them over the delay d, K/(1 − e^{−r d}) in place of K/(1 − e^{−r h}).
+The motion of the joints during the delay of commands is not measured. Free joints would follow the
+targets under way with the lag of θ; the same step determines how far they move against contacts, with
+the stiffness of θ over the delay d, K/(1 − e^{−r d}) instead of K/(1 − e^{−r h}).
 """
 
 from __future__ import annotations
@@ -43,27 +41,24 @@ if TYPE_CHECKING:
     from dexstack.model.robot import Robot
 
 FOLLOWS = 1e3
-"""Stiffness with which the joints follow where they were seen to go: far above what contacts push
-back with [N·m/rad]."""
-
-
+"""Stiffness with which joints follow their measured motion, far above that of contacts [N·m/rad]."""
 UNDER_WAY = 256
-"""Most commands kept: so many periods of a plan a delay may last."""
+"""Largest number of commands in memory, and so of plans during one delay."""
 
 
 class Commands:
-    """What was sent and may not act yet.
-
-    Args:
-        delay: time from sending to acting [s].
-    """
+    """Commands that were sent and may not act yet."""
 
     def __init__(self, delay: float) -> None:
+        """
+        Args:
+            delay: time from sending to acting [s].
+        """
         self.delay = delay
         self._sent: collections.deque[tuple[float, np.ndarray]] = collections.deque(maxlen=UNDER_WAY)
 
     def add(self, t: float, target: np.ndarray) -> None:
-        """A target (N,) [rad, m] sent at time ``t`` [s]; a time that goes back begins anew."""
+        """Add a target (N,) [rad, m] sent at time ``t`` [s]; a time that goes back discards all others."""
         self._forget(t)
         self._sent.append((t, np.array(target, float)))
 
@@ -72,12 +67,12 @@ class Commands:
             self._sent.clear()
 
     def followed(self, t: float, q: np.ndarray, rate: np.ndarray) -> np.ndarray:
-        """Where free joints are one delay from now.
+        """Return the positions (N,) of free joints one delay from now.
 
         Args:
             t: now [s].
             q: (N,) joints now [rad, m].
-            rate: (N,) of their lag: q̇ = rate (target − q) [1/s].
+            rate: (N,) lag of the joints, q̇ = rate (target − q) [1/s].
         """
         self._forget(t)
         while len(self._sent) > 1 and self._sent[1][0] + self.delay <= t:
@@ -99,7 +94,7 @@ class _Inputs(NamedTuple):
 
 
 class StatePredictor:
-    """Carries an observation on; a jitted function, compiled at the first call."""
+    """Predicts observations; a jitted function, compiled at the first call."""
 
     def __init__(
         self,
@@ -112,10 +107,10 @@ class StatePredictor:
     ) -> None:
         """
         Args:
-            theta: the model's θ of the moment.
-            step: h, length of a step that θ is of [s].
-            capacity: slots of the contact sets.
-            delay: from sending a command to its action [s].
+            theta: returns the current θ of the model.
+            step: h, length of a step of θ [s].
+            capacity: number of slots of a contact set.
+            delay: time from sending a command to its action [s].
         """
         self._tree, self._model, self._theta, self._step = robot.kinematics(), model, theta, step
         self._home, self._capacity = np.asarray(robot.home, float), capacity
@@ -133,7 +128,7 @@ class StatePredictor:
 
     @property
     def delay(self) -> float:
-        """From sending a command to its action [s]; may change between two predictions."""
+        """Time from sending a command to its action [s]; may change between two predictions."""
         return self._commands.delay
 
     @delay.setter
@@ -141,18 +136,15 @@ class StatePredictor:
         self._commands.delay = value
 
     def sent(self, t: float, target: np.ndarray) -> None:
-        """Say that a target (N,) [rad, m] was sent at time ``t`` [s]."""
+        """Note a target (N,) [rad, m] that was sent at time ``t`` [s]."""
         self._commands.add(t, target)
 
     def predict(self, seen: Observation, q_then: np.ndarray, t: float) -> Observation:
-        """The observation at time ``t``: the joints at ``q_then`` (N,) [rad, m], object and
-        contacts where they take them; then what commands under way make of both.
+        """Predict an observation to the joint positions ``q_then`` (N,) [rad, m] of time ``t`` [s], and
+        on to the moment of actuation.
 
-        It stays where it is where no joint has moved, and where no prediction can be made of it:
-        the planner says what is wrong with it.
-
-        Args:
-            t: time of ``q_then`` [s].
+        The observation does not change where no joint moves, nor where it is unusable: the planner
+        then reports the reason.
         """
         theta = self._theta()
         follows = theta._replace(stiffness=np.full(len(self._home), FOLLOWS), cover=np.ones(len(self._home)))
@@ -170,8 +162,8 @@ class StatePredictor:
         )
 
     def _moved(self, seen: Observation, u: np.ndarray, theta: ModelParams) -> Observation:
-        """An observation after targets displaced by ``u`` (N,) [rad, m]; itself where there is
-        nothing to predict, or no prediction."""
+        """Return an observation after targets displaced by ``u`` (N,) [rad, m]; the same one if there is
+        no displacement, or no finite prediction."""
         if not np.any(u):
             return seen
         inputs = self._inputs.pack(_Inputs(seen.pose_WO, seen.q, seen.contacts, u, theta))
@@ -183,7 +175,7 @@ class StatePredictor:
         contacts = seen.contacts._replace(p_W=p_W.reshape(-1, 3), nhat_W=nhat_W.reshape(-1, 3), phi=phi)
         return Observation(seen.t, pose_WO.astype(float), q.astype(float), contacts)
 
-    # --- traced -------------------------------------------------------------------------------------------------------------------
+    # --- traced -----------------------------------------------------------------------------------
 
     def _predict(self, vector: Array) -> Array:
         pose_WO, q, contacts, u, theta = self._inputs.unpack(vector)

@@ -27,8 +27,8 @@ class ModelParams(NamedTuple):
     stiffness: Float[Array, " N"]
     """K_r, joint stiffness of the servo [N m/rad]."""
     cover: Float[Array, " N"]
-    """Fraction of a commanded displacement that a free joint covers in one step; 1 − exp(−h k/d)
-    for stiffness k and damping d."""
+    """Fraction of a commanded displacement that a free joint covers in one step: 1 − exp(−h k/d) with
+    stiffness k and damping d."""
     mass: Float[Array, ""]
     """m_o, mass of the object under gravity [kg]."""
     friction: Float[Array, ""]
@@ -57,8 +57,7 @@ class StepProblem(NamedTuple):
 
 
 def tangents(nhat: Float[Array, "C 3"]) -> Float[Array, "C 2 3"]:
-    """Two unit tangents of each normal, orthogonal for every normal (branchless, Duff et al.
-    2017)."""
+    """Return two orthonormal tangents of each normal (branchless, Duff et al. 2017)."""
     x, y, z = nhat[:, 0], nhat[:, 1], nhat[:, 2]
     sign = jnp.where(z >= 0, 1.0, -1.0).astype(nhat.dtype)
     a = -1.0 / (sign + z)
@@ -69,7 +68,7 @@ def tangents(nhat: Float[Array, "C 3"]) -> Float[Array, "C 2 3"]:
 
 
 def skew(v: Float[Array, "C 3"]) -> Float[Array, "C 3 3"]:
-    """[v]× such that [v]× w = v × w."""
+    """Return [v]× with [v]× w = v × w."""
     zero = jnp.zeros_like(v[:, 0])
     return jnp.stack(
         [zero, -v[:, 2], v[:, 1], v[:, 2], zero, -v[:, 0], -v[:, 1], v[:, 0], zero], axis=1
@@ -79,8 +78,8 @@ def skew(v: Float[Array, "C 3"]) -> Float[Array, "C 3 3"]:
 def relative_jacobian(
     tree: Kinematics, poses: BodyPoses, pose_WO: Float[Array, "7"], contacts: Contacts
 ) -> Float[Array, "C 3 V"]:
-    """Jacobian of v_robot − v_object at the contact points, world frame, against (v_O W, ω_O B,
-    joints)."""
+    """Return the Jacobian of v_robot − v_object at the contact points, world frame, with respect to
+    (v_O W, ω_O B, joints)."""
     R_WO = quaternion_matrix(pose_WO[3:])
     arm = contacts.p_W - pose_WO[None, :3]
     eye = jnp.broadcast_to(jnp.eye(3, dtype=arm.dtype), (arm.shape[0], 3, 3))
@@ -93,8 +92,8 @@ def relative_jacobian(
 def contact_rows(
     nhat_W: Float[Array, "C 3"], relative: Float[Array, "C 3 V"], active: Bool[Array, " C"], friction: Array
 ) -> tuple[Float[Array, "C V"], Float[Array, "M V"]]:
-    """J^n and the rows J_ij of [6] from the Jacobians of the relative velocity at the contact
-    points; zero where not active."""
+    """Return J^n and the rows J_ij of [6] from the Jacobians of the relative velocity at the contact
+    points; zero for inactive contacts."""
     Jn = jnp.where(active[:, None], jnp.einsum("ci,civ->cv", nhat_W, relative), 0.0)
     Jt = jnp.where(active[:, None, None], jnp.einsum("cdi,civ->cdv", tangents(nhat_W), relative), 0.0)
     J = Jn[:, None, :] - friction * jnp.concatenate([Jt, -Jt], axis=1)
@@ -109,7 +108,7 @@ def step_problem(
     theta: ModelParams,
     h: float,
 ) -> StepProblem:
-    """Freeze the contact set into a step problem of length ``h`` [s]."""
+    """Return the step problem of length ``h`` [s] with a frozen contact set."""
     relative = relative_jacobian(tree, poses, pose_WO, contacts)
     Jn, J = contact_rows(contacts.nhat_W, relative, contacts.active, theta.friction)
     Q = jnp.concatenate([theta.inertia / h**2, theta.stiffness / theta.cover])
@@ -117,15 +116,15 @@ def step_problem(
 
 
 def force(theta: ModelParams, u: Float[Array, " N"]) -> Float[Array, " V"]:
-    """b(u) = [m_o g; 0; K_r u]: gravity on the object and the servo's pull towards the target [3];
-    joint gravity is compensated."""
+    """Return b(u) = [m_o g; 0; K_r u] [3]: gravity on the object and the servo's pull towards the
+    target; gravity on the robot is compensated."""
     return jnp.concatenate(
         [jnp.zeros(2, u.dtype), (-9.81 * theta.mass)[None], jnp.zeros(3, u.dtype), theta.stiffness * u]
     )
 
 
 def integrate_quaternion(quat: Float[Array, "4"], rotation_B: Float[Array, "3"]) -> Float[Array, "4"]:
-    """q ⊗ exp(rotation_B / 2), normalised [21]; smooth at zero rotation."""
+    """Return q ⊗ exp(rotation_B / 2), normalised [21]; smooth at zero rotation."""
     half_square = jnp.sum(rotation_B**2) / 4
     half = jnp.sqrt(jnp.maximum(half_square, 1e-12))
     w = jnp.where(half_square < 1e-12, 1.0 - half_square / 2, jnp.cos(half))
@@ -152,8 +151,18 @@ def physical_params(
     inertia_scale: float,
     sigma: float,
 ) -> ModelParams:
-    """θ from physical quantities: the object's inertia times ``inertia_scale`` (which damps the
-    quasi-dynamic fall), lag from k and d."""
+    """Return θ of physical quantities.
+
+    Args:
+        mass: of the object [kg].
+        inertia: (3, 3) of the object about its centre [kg m²].
+        friction: μ.
+        stiffness: (N,) k of the joints [N m/rad].
+        damping: (N,) d of the joints [N m s/rad].
+        h: length of a step [s].
+        inertia_scale: factor on the object's inertia, which damps the quasi-dynamic fall.
+        sigma: sharpness of the D-SDF [1/√J].
+    """
     stiffness, damping = np.asarray(stiffness, float), np.asarray(damping, float)
     return ModelParams(
         inertia=jnp.asarray(

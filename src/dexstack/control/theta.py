@@ -1,5 +1,4 @@
-"""The valid range of each number of θ: what a learner may reach, a file may hold and a planner
-accepts."""
+"""Valid ranges of θ, for learners, files and planners."""
 
 from __future__ import annotations
 
@@ -21,10 +20,13 @@ RANGES = ModelParams(
 
 
 def check_theta(theta: ModelParams, joints: int, where: str) -> ModelParams:
-    """θ as float32 arrays of the right sizes, inside their ranges.
+    """Return θ as float32 arrays.
+
+    Args:
+        where: description of its source, for messages.
 
     Raises:
-        ConfigError: not so.
+        ConfigError: a number is missing, out of range, or an array has a wrong shape.
     """
     sizes = ModelParams((6,), (joints,), (joints,), (), (), ())
     out = {}

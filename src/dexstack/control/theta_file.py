@@ -1,8 +1,7 @@
-"""θ as a file: the numbers with their units, and where they come from. YAML, written whole or not
-at all.
+"""θ as a YAML file with units and provenance, written atomically.
 
-A name is looked up as ``theta/NAME.yaml`` in the working directory, then among the files that come
-with dexstack; anything with a slash or ending in ``.yaml`` is a path.
+A name refers to ``theta/NAME.yaml`` in the working directory, or else to a file of dexstack; anything
+with a slash or ending in ``.yaml`` is a path.
 """
 
 from __future__ import annotations
@@ -41,15 +40,15 @@ UNITS = {
 
 @dataclass(frozen=True)
 class ThetaFile:
-    """What a θ file holds."""
+    """Content of a θ file."""
 
     theta: ModelParams
     object: str
-    """Name of the object it was learned on."""
+    """Name of the object."""
     hand: str
     """Name of the hand."""
     model: str
-    """Time-stepping model through which it was learned."""
+    """Name of the time-stepping model."""
     step: float
     """h of that model [s]; M_o/h² and the joints' lag depend on it."""
     seed: int
@@ -61,7 +60,7 @@ class ThetaFile:
 
 
 def theta_path(name: str) -> Path:
-    """The file of a name or path that exists.
+    """Return the existing file of a name or path.
 
     Raises:
         ConfigError: there is none.
@@ -73,18 +72,18 @@ def theta_path(name: str) -> Path:
             return path
     known = sorted({p.stem for c in candidates for p in c.parent.glob("*.yaml")})
     raise ConfigError(
-        f"there is no θ '{name}': no file {' nor '.join(map(str, candidates))}; known: {', '.join(known) or 'none'}"
+        f"there is no θ '{name}' (no file {' or '.join(map(str, candidates))}); "
+        f"known: {', '.join(known) or 'none'}"
     )
 
 
 def new_theta_path(name: str) -> Path:
-    """Where a θ of that name is saved."""
+    """Return the path at which to save a θ of a name or path."""
     return Path(name) if "/" in name or name.endswith(".yaml") else FOLDER / f"{name}.yaml"
 
 
 def save_theta(path: Path, content: ThetaFile) -> None:
-    """Write a file that is complete or not there: a temporary one beside it, flushed to the disk,
-    renamed over it.
+    """Write a θ file atomically: a temporary file, flushed to the disk and renamed.
 
     Raises:
         ConfigError: a number is out of its range, or the folder cannot be written.
@@ -112,7 +111,7 @@ def save_theta(path: Path, content: ThetaFile) -> None:
             "metrics": {k: float(v) for k, v in content.metrics.items()},
         },
     }
-    text = "# Parameters of a time-stepping model, from `dexstack learn` or `identify`; use with the planner's parameter `theta`.\n"
+    text = "# θ of a time-stepping model, from `dexstack learn` or `identify`, for the parameter `theta`.\n"
     text += yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -130,10 +129,10 @@ def save_theta(path: Path, content: ThetaFile) -> None:
 
 
 def load_theta(name: str, joints: int) -> ThetaFile:
-    """Read and check the θ of a name or path, for a hand of that many joints.
+    """Read the θ of a name or path for a hand with a number of joints.
 
     Raises:
-        ConfigError: no such file, or not a complete θ with every number in its range.
+        ConfigError: missing or incomplete file, or a number out of range.
     """
     path = theta_path(name)
     document = read_yaml_file(path)
@@ -157,11 +156,10 @@ def load_theta(name: str, joints: int) -> ThetaFile:
 
 
 def theta_for(name: str, *, object_name: str, robot_name: str, step: float, joints: int) -> ModelParams:
-    """θ for a planner.
+    """Read the θ of a name or path for a planner.
 
     Raises:
-        ConfigError: see :func:`load_theta`, or it was learned for another object, hand or time
-            step.
+        ConfigError: see :func:`load_theta`, or it is for another object, hand or step.
     """
     content = load_theta(name, joints)
     for what, learned, wanted in (
@@ -175,11 +173,11 @@ def theta_for(name: str, *, object_name: str, robot_name: str, step: float, join
 
 
 def make_theta(robot: Robot, obj: ObjectModel, params: PlannerParams, step: float) -> ModelParams:
-    """θ of a model with time step ``step`` [s]: the learned one if it is named, otherwise from
+    """Return θ of a model with a step [s]: the learned one if the parameters name one, otherwise that of
     physical quantities.
 
     Raises:
-        ConfigError: the learned θ cannot be read, or is for something else.
+        ConfigError: see :func:`theta_for`.
     """
     if params.theta:
         return theta_for(

@@ -1,15 +1,16 @@
-"""A learned value: how long a state's goal still takes, by logged trials of one object in one hand.
+"""A learned value function: the remaining time to the goal, from logged trials of one object in one
+hand.
 
-    V(x, q, g) = E[1 − exp(−t_goal / τ)],      1 where the object is dropped before
+    V(x, q, g) = E[1 − exp(−t_goal / τ)],      1 if the object is dropped before
 
-with t_goal until the orientation error is below :data:`REACHED`. A plan ends after a second, and
-the task's cost judges its end by the error that is left. V also knows how the fingers stand and
-where in the hand the object lies. It is the mean of a few small networks (JSON), which ``python -m
-experiments.orientation.fit_value`` fits. Of orientations it sees the turn that is left and nothing
-else: for which side of the object is up there are too few trials.
+with t_goal until the orientation error is below :data:`REACHED`. A plan ends after a second, where the
+task's cost depends only on the remaining error; V depends also on the fingers and the object's place
+in the hand. It is the mean of a few small networks (JSON), fitted by ``python -m
+experiments.orientation.fit_value``. Its only orientation input is the remaining turn: there are too few
+trials to distinguish the sides of the object.
 
-A name is looked up as ``values/NAME.json`` in the working directory, then among the files that come
-with dexstack; anything with a slash or ending in ``.json`` is a path.
+A name refers to ``values/NAME.json`` in the working directory, or else to a file of dexstack; anything
+with a slash or ending in ``.json`` is a path.
 """
 
 from __future__ import annotations
@@ -35,30 +36,29 @@ if TYPE_CHECKING:
     from dexstack.model.robot import Robot
 
 AUTO = "auto"
-"""The value of an object and a hand, one's own or one that comes with dexstack, or none."""
+"""Name of the value of object and hand, if there is one."""
 FOLDER = Path("values")
 TIME = 4.0
-"""τ, in which a goal not yet reached loses most of its worth [s]: about the mean time to a goal."""
+"""τ, about the mean time to a goal [s]."""
 REACHED = 0.4
-"""Orientation error at which a goal counts as reached here, whatever a task asks for [rad]: nearer
-to it V has nothing to tell."""
+"""Orientation error at which V counts a goal as reached, independent of the task [rad]."""
 OF_POSE = 7
-"""Features that do not depend on the joints."""
+"""Number of features that do not depend on the joints."""
 ERROR = 6
-"""Which of them is the orientation's error alone."""
+"""Index of the feature with the orientation error."""
 
 Layers = Sequence[tuple[Any, Any]]
 """Weights (E, in, out) and offsets (E, 1, out) of each layer of E networks."""
 
 
 def features(pose_WO: Any, q: Any, goal_WO: Any) -> Array:
-    """(7 + N,) of a state: the object's place from its goal's [m], the turn that is left as sine
-    times axis, its angle [rad], and joints.
+    """Return the features (7 + N,) of a state: the object's position relative to its goal [m], the remaining
+    turn as sine times axis, its angle [rad], and the joints.
 
     Args:
         pose_WO: (7,) of the object.
         q: (N,) [rad, m].
-        goal_WO: (7,) where the object is to be.
+        goal_WO: (7,) goal pose.
     """
     pose_WO, q, goal_WO = jnp.asarray(pose_WO), jnp.asarray(q), jnp.asarray(goal_WO)
     left = quaternion_matrix(goal_WO[3:]) @ quaternion_matrix(pose_WO[3:]).T
@@ -68,7 +68,7 @@ def features(pose_WO: Any, q: Any, goal_WO: Any) -> Array:
 
 
 def networks(layers: Layers, x: Any) -> Array:
-    """(E, S) what each of E networks says of scaled features (S, F), in (0, 1)."""
+    """Evaluate E networks at scaled features (S, F); return (E, S) in (0, 1)."""
     h = jnp.asarray(x)[None]
     for weights, offsets in layers[:-1]:
         h = jax.nn.swish(h @ weights + offsets)
@@ -78,20 +78,20 @@ def networks(layers: Layers, x: Any) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class LearnedValue:
-    """V of one object in one hand. Compared by identity, since JAX hashes what it compiles."""
+    """V of one object in one hand, compared by identity because JAX hashes it."""
 
     object: str
     hand: str
     mean: np.ndarray
-    """(F,) of the features that were learned from."""
+    """(F,) mean of the training features."""
     scale: np.ndarray
-    """(F,) their spread."""
+    """(F,) standard deviation of the training features."""
     layers: Layers
     learned: Mapping[str, Any] = field(default_factory=dict)
-    """From what, and how well."""
+    """Provenance and accuracy."""
 
     def __call__(self, pose_WO: Any, q: Any, goal_WO: Any) -> Array:
-        """V () of a state, see :func:`features`; may be traced."""
+        """Return V () of a state, see :func:`features`; may be traced."""
         x = (features(pose_WO, q, goal_WO) - self.mean) / self.scale
         return jnp.mean(networks(self.layers, x[None]))
 
@@ -104,13 +104,13 @@ def _path(name: str) -> Path:
 
 
 def value_for(name: str, obj: ObjectModel, robot: Robot) -> LearnedValue | None:
-    """What a planner's parameter asks for.
+    """Return the value that a planner's parameter names.
 
     Args:
-        name: of a value, a path, :data:`AUTO`, or nothing.
+        name: name or path of a value, :data:`AUTO`, or empty.
 
     Raises:
-        ConfigError: no such file, not a complete value, or one of another object or hand.
+        ConfigError: missing or incomplete file, or one of another object or hand.
     """
     if name == AUTO:
         own = _path(f"{obj.name}-{robot.name}")
@@ -125,18 +125,18 @@ def load_value(path: Path, obj: ObjectModel, robot: Robot) -> LearnedValue:
         ConfigError: see :func:`value_for`.
     """
     try:
-        said = json.loads(path.read_text())
-        mean, scale = (np.asarray(said[name], np.float32) for name in ("mean", "scale"))
-        layers = tuple((np.asarray(w, np.float32), np.asarray(b, np.float32)) for w, b in said["layers"])
+        document = json.loads(path.read_text())
+        mean, scale = (np.asarray(document[name], np.float32) for name in ("mean", "scale"))
+        layers = tuple((np.asarray(w, np.float32), np.asarray(b, np.float32)) for w, b in document["layers"])
         value = LearnedValue(
-            str(said["object"]), str(said["hand"]), mean, scale, layers, dict(said["learned"])
+            str(document["object"]), str(document["hand"]), mean, scale, layers, dict(document["learned"])
         )
         for what, of, wanted in (("object", value.object, obj.name), ("hand", value.hand, robot.name)):
             if of != wanted:
                 raise ConfigError(f"the learned value {path} is of the {what} {of!r}, not of {wanted!r}")
         n = OF_POSE + len(robot.joint_names)
-        said_of_one = jax.eval_shape(networks, layers, np.zeros((1, n), np.float32)).shape
-        if said_of_one != (len(layers[0][0]), 1) or not mean.shape == scale.shape == (n,):
+        output = jax.eval_shape(networks, layers, np.zeros((1, n), np.float32)).shape
+        if output != (len(layers[0][0]), 1) or not mean.shape == scale.shape == (n,):
             raise ValueError(f"networks of {n} features are needed")
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise ConfigError(
@@ -146,17 +146,17 @@ def load_value(path: Path, obj: ObjectModel, robot: Robot) -> LearnedValue:
 
 
 def _short(a: Any) -> Any:
-    """Nested lists of an array, to four digits."""
+    """Return an array as nested lists of four significant digits."""
     return np.vectorize(lambda x: float(f"{x:.4g}"))(np.asarray(a, float)).tolist()
 
 
 def save_value(path: Path, value: LearnedValue) -> None:
-    """Write a value that :func:`load_value` reads.
+    """Write a value for :func:`load_value`.
 
     Raises:
-        ConfigError: it cannot be written.
+        ConfigError: the file cannot be written.
     """
-    said = {
+    document = {
         "object": value.object,
         "hand": value.hand,
         "learned": dict(value.learned),
@@ -166,4 +166,4 @@ def save_value(path: Path, value: LearnedValue) -> None:
     }
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(said) + "\n")
+        path.write_text(json.dumps(document) + "\n")

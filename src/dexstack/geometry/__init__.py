@@ -1,1 +1,1 @@
-"""Rotations, meshes, support planes, convex parts."""
+"""Rotations, meshes, support planes, convex parts, symmetry."""

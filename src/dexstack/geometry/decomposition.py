@@ -1,10 +1,11 @@
-"""Objects that are not convex, as unions of convex parts: by CoACD, kept between starts because a
-decomposition takes seconds.
+"""Decomposition of objects that are not convex into convex parts, by CoACD, cached because it takes
+seconds.
 
-The rule, for every object: parts at :data:`CONCAVITIES` from coarse to fine, never more than a
-limit (CoACD merges what is too many), finer only while that took fewer than the limit; of these the
-parts whose union lies nearest to the mesh, by :func:`~dexstack.geometry.hausdorff.union_error`. All
-of it in :data:`SECONDS`; where that is too short, what there is by then.
+For every object parts are made at :data:`CONCAVITIES` from coarse to fine, never more than a limit
+(CoACD merges excess parts), and finer only while there are fewer than the limit. The parts whose
+union lies nearest to the mesh, by :func:`~dexstack.geometry.hausdorff.union_error`, are taken. The
+time limits make parts coarser on a slow or busy machine, down to the convex hull; they never refuse
+an object.
 """
 
 from __future__ import annotations
@@ -19,31 +20,31 @@ import numpy as np
 from dexstack.errors import ConfigError
 from dexstack.geometry.hausdorff import union_error
 from dexstack.geometry.support_planes import choose_planes
-from dexstack.process.bounded import bounded
-from dexstack.process.kept import digest, kept_arrays, sources
+from dexstack.process.bounded import Ended, bounded
+from dexstack.process.kept import cache_folder, digest, kept_arrays, sources
 
 if TYPE_CHECKING:
     import trimesh
 
 CONVEX = 0.98
-"""A mesh that fills this share of its convex hull counts as convex."""
+"""A mesh that fills this share of its convex hull is treated as convex."""
 CONCAVITIES = (0.004, 0.002, 0.0014, 0.001)
 """Depths of a dent that a part may still have [m], unless that takes too many parts."""
 PARTS = 16
-"""Parts of an object that asks for no other number."""
+"""Default largest number of parts."""
 SECONDS = 45.0
-"""Time for all depths together [s]; where not one was done by then, one hasty try follows."""
-HASTY_CONCAVITY, HASTY_SECONDS = 0.008, 15.0
+"""Time for all depths together [s]; if none is finished by then, hasty settings follow."""
+HASTY_CONCAVITIES, HASTY_SECONDS = (0.03, 0.008), 15.0
 _SEARCH = {"mcts_iterations": 60, "mcts_max_depth": 2, "resolution": 1000}
-"""How long CoACD looks for the best cut: half the time of its own defaults, a few parts more."""
+"""CoACD's search for the best cut: half the time of its defaults, a few parts more."""
 _HASTY_SEARCH = {"mcts_iterations": 20, "mcts_max_depth": 1, "resolution": 300}
 PART_PLANES = 32
-"""Support planes of each of several parts; most have a dozen faces."""
+"""Support planes of each of several parts, most of which have about twelve faces."""
 
 
 @dataclass(frozen=True)
 class PlaneSets:
-    """Support planes of P convex parts in the mesh's frame B: the object is {x | min over parts of
+    """Support planes of P convex parts in the mesh's frame B. The object is {x | min over parts of
     max over planes n·x + b ≤ 0}."""
 
     nhat_B: np.ndarray
@@ -52,14 +53,15 @@ class PlaneSets:
     """(P, K) [m]."""
 
     def distance(self, x_B: np.ndarray) -> np.ndarray:
-        """Signed distance (Q,) of points x_B (Q, 3) to the union, negative inside [m]."""
+        """Return the signed distance (Q,) of points x_B (Q, 3) to the union, negative inside
+        [m]."""
         return np.min(
             [np.max(x_B @ n.T + b, axis=1) for n, b in zip(self.nhat_B, self.offset, strict=True)], axis=0
         )
 
 
 class Surface(NamedTuple):
-    """Triangles as arrays; a :class:`trimesh.Trimesh` serves wherever one is asked for."""
+    """Triangles as arrays; functions that take one also take a :class:`trimesh.Trimesh`."""
 
     vertices: np.ndarray
     """(V, 3) [m]"""
@@ -67,7 +69,7 @@ class Surface(NamedTuple):
     """(M, 3) rows of ``vertices``"""
 
     def mesh(self) -> trimesh.Trimesh:
-        """The same for trimesh, which is imported only here."""
+        """Convert to trimesh, which is imported only here."""
         import trimesh
 
         return trimesh.Trimesh(np.array(self.vertices), np.array(self.faces), process=False)
@@ -78,8 +80,8 @@ class Surface(NamedTuple):
 
 
 def plane_sets(parts: Sequence[Surface | trimesh.Trimesh], num_planes: int) -> PlaneSets:
-    """The planes of ``parts``: ``num_planes`` of a single one, fewer of each of several; kept
-    between processes."""
+    """Return support planes of ``parts``: ``num_planes`` of a single one, at most
+    :data:`PART_PLANES` of each of several. Cached."""
     surfaces = [(np.asarray(part.vertices), np.asarray(part.faces)) for part in parts]
 
     def compute() -> dict[str, np.ndarray]:
@@ -99,15 +101,15 @@ def _on_stderr(message: str) -> None:
 def convex_parts(
     mesh: Surface | trimesh.Trimesh, limit: int = PARTS, progress: Callable[[str], None] = _on_stderr
 ) -> tuple[Surface, ...]:
-    """The surface itself where it is convex, otherwise convex parts whose union it nearly is; kept
-    between processes.
+    """Return the surface itself where it is convex, otherwise convex parts whose union approximates
+    it. Cached.
 
     Args:
-        limit: most parts.
-        progress: called with a line now and then while the mesh is taken apart.
+        limit: largest number of parts.
+        progress: called with a line of progress during the decomposition.
 
     Raises:
-        ConfigError: it is not convex, and CoACD is not installed, or finds no parts in its time.
+        ConfigError: the mesh is not convex, and CoACD is not installed or fails.
     """
     whole = Surface(np.asarray(mesh.vertices), np.asarray(mesh.faces))
 
@@ -115,9 +117,8 @@ def convex_parts(
         body = whole.mesh()
         return {} if body.volume >= CONVEX * body.convex_hull.volume else _decompose(body, limit, progress)
 
-    return _unpacked(kept_arrays("parts", digest(sources("dexstack.geometry"), *whole, limit), compute)) or (
-        whole,
-    )
+    key = digest(sources("dexstack.geometry"), *whole, limit)
+    return _unpacked(kept_arrays("parts", key, compute)) or (whole,)
 
 
 def _packed(parts: Sequence[Surface | trimesh.Trimesh]) -> dict[str, np.ndarray]:
@@ -135,46 +136,61 @@ def _unpacked(found: Mapping[str, np.ndarray]) -> tuple[Surface, ...]:
 
 
 def hull_vertices(mesh: Surface | trimesh.Trimesh) -> np.ndarray:
-    """(H, 3) corners of the convex hull [m]; kept between processes."""
+    """Return the corners (H, 3) of the convex hull [m]. Cached."""
     whole = Surface(np.asarray(mesh.vertices), np.asarray(mesh.faces))
-    compute = lambda: {"vertices": np.asarray(whole.mesh().convex_hull.vertices, float)}  # noqa: E731
+
+    def compute() -> dict[str, np.ndarray]:
+        return {"vertices": np.asarray(whole.mesh().convex_hull.vertices, float)}
+
     return kept_arrays("hulls", digest(sources("dexstack.geometry"), *whole), compute)["vertices"]
 
 
 def _decompose(mesh: trimesh.Trimesh, limit: int, progress: Callable[[str], None]) -> dict[str, np.ndarray]:
     share = mesh.volume / mesh.convex_hull.volume
     try:
-        import coacd  # noqa: F401  the process that takes the mesh apart needs it
+        import coacd  # noqa: F401  needed by the child process
     except ModuleNotFoundError:
         raise ConfigError(
-            f"the mesh fills {100 * share:.0f} % of its convex hull, so that it must be taken apart; that needs coacd: "
+            f"the mesh fills {100 * share:.0f} % of its convex hull and must be decomposed, which needs "
+            "coacd: "
             "pip install 'dexstack[decompose]'"
         ) from None
     progress(
-        f"taking a mesh of {len(mesh.faces)} faces apart into convex parts, once, {SECONDS + HASTY_SECONDS:.0f} s at most"
+        f"decomposing a mesh of {len(mesh.faces)} faces into convex parts, once, at most "
+        f"{SECONDS + HASTY_SECONDS:.0f} s"
     )
-    say = lambda found: progress(f"  {len(_unpacked(found))} convex parts")  # noqa: E731
     given = {"vertices": np.asarray(mesh.vertices), "faces": np.asarray(mesh.faces), "limit": np.array(limit)}
-    ended = bounded(f"{__name__}:parts_by_depth", given, SECONDS, say)
-    if not ended.results:
-        progress("  that takes too long; one hasty try")
-        ended = bounded(f"{__name__}:hasty_parts", given, HASTY_SECONDS, say)
-    if not ended.results:
-        why = (
-            f"CoACD failed ({ended.fault})"
-            if ended.fault
-            else f"CoACD needs more than {SECONDS + HASTY_SECONDS:.0f} s"
+
+    def run(target: str, seconds: float) -> Ended:
+        say = lambda found: progress(f"  {len(_unpacked(found))} convex parts")  # noqa: E731
+        ended = bounded(f"{__name__}:{target}", given, seconds, say)
+        if ended.fault and not ended.results:
+            raise ConfigError(
+                f"the mesh of {len(mesh.faces)} faces cannot be decomposed: CoACD failed ({ended.fault})"
+            )
+        return ended
+
+    ended = run("parts_by_depth", SECONDS)
+    fine = bool(ended.results)
+    if not fine:
+        progress(f"  not finished in {SECONDS:g} s; trying coarse parts")
+        ended = run("hasty_parts", HASTY_SECONDS)
+    hull = mesh.convex_hull
+    found = ended.results or [_packed([Surface(np.asarray(hull.vertices), np.asarray(hull.faces))])]
+    errors = [union_error(mesh, [part.mesh() for part in _unpacked(parts)]) for parts in found]
+    best = found[int(np.argmin(errors))]
+    if not fine:
+        progress(
+            f"  coarse for lack of time: {len(_unpacked(best))} convex parts within {1e3 * min(errors):.1f} "
+            "mm of the mesh; "
+            f"delete {cache_folder('parts')} to decompose it again on an idle machine"
         )
-        raise ConfigError(
-            f"the mesh of {len(mesh.faces)} faces cannot be taken apart into convex parts: {why}"
-        )
-    errors = [union_error(mesh, [part.mesh() for part in _unpacked(found)]) for found in ended.results]
-    return ended.results[int(np.argmin(errors))]
+    return best
 
 
 def parts_by_depth(given: Mapping[str, np.ndarray]) -> Iterator[dict[str, np.ndarray]]:
-    """Parts of a mesh (``vertices`` (V, 3), ``faces`` (M, 3)) at each depth, while they are fewer
-    than ``limit``."""
+    """Yield the parts of a mesh (``vertices`` (V, 3), ``faces`` (M, 3)) at each depth, while there
+    are fewer than ``limit``."""
     for concavity in CONCAVITIES:
         found = _run_coacd(given, concavity, _SEARCH)
         yield _packed(found)
@@ -183,8 +199,9 @@ def parts_by_depth(given: Mapping[str, np.ndarray]) -> Iterator[dict[str, np.nda
 
 
 def hasty_parts(given: Mapping[str, np.ndarray]) -> Iterator[dict[str, np.ndarray]]:
-    """As :func:`parts_by_depth`, once and as fast as it goes."""
-    yield _packed(_run_coacd(given, HASTY_CONCAVITY, _HASTY_SEARCH))
+    """Yield as :func:`parts_by_depth`, coarser and with the fastest search."""
+    for concavity in HASTY_CONCAVITIES:
+        yield _packed(_run_coacd(given, concavity, _HASTY_SEARCH))
 
 
 def _run_coacd(

@@ -1,11 +1,11 @@
-"""How far two surfaces lie from each other: the Hausdorff distance, from dense samples of both.
+"""Hausdorff distance of two surfaces, from dense samples of both.
 
     d(A, B) = max( max over a in A of dist(a, B),  max over b in B of dist(b, A) )
 
 A surface is sampled at its corners and at points spread over its triangles by area, from a fixed
-seed. The distance of a sample to the other surface is that to the nearest of a few of its
-triangles, those of which a piece (cut to the distance of two samples) lies nearest: exact where the
-nearest triangle is one of them, never too small otherwise.
+seed. The distance of a sample to the other surface is that to the nearest of a few candidate
+triangles, those with the nearest pieces (triangles are cut to the distance of two samples): exact
+where the nearest triangle is a candidate, never too small otherwise.
 """
 
 from __future__ import annotations
@@ -21,28 +21,41 @@ if TYPE_CHECKING:
 SAMPLES = 10_000
 """Points on each surface, besides its corners."""
 _CANDIDATES = 16
-"""Nearest pieces whose triangles are looked at."""
+"""Nearest pieces whose triangles are candidates."""
 _CUTS = 12
-"""A triangle's edges are halved so often at most."""
+"""Maximum number of times that a triangle's edges are halved."""
 JOINED = 1e-4
-"""Parts with less than this between them are joined: no surface of their union lies there [m]."""
+"""Parts nearer to each other than this are joined: their union has no surface between them [m]."""
+_BLOCK = 2_000_000
+"""Entries of the largest array of points times planes."""
 
 
 class _Sampled(NamedTuple):
     """Points of a surface and the triangle of each."""
 
     points: np.ndarray
-    """(S, 3) spread by area, and the corners."""
+    """(S, 3) points spread by area, and the corners."""
     normals: np.ndarray
-    """(S, 3) of the triangles that they lie on."""
+    """(S, 3) normals of their triangles."""
     middles: np.ndarray
-    """(C, 3) of the pieces that its triangles are cut into."""
+    """(C, 3) centres of the pieces that the triangles are cut into."""
     triangles: np.ndarray
-    """(C, 3, 3) the whole triangle of each piece."""
+    """(C, 3, 3) whole triangle of each piece."""
+
+
+def largest_plane_distance(points: np.ndarray, planes: np.ndarray) -> np.ndarray:
+    """Return the largest n·x + b (n,) over planes (K, 4), rows n and b, at points x (n, 3), block by
+    block: the memory needed does not grow with their product."""
+    step = max(1, _BLOCK // len(planes))
+    found = [
+        (points[i : i + step] @ planes[:, :3].T + planes[:, 3]).max(axis=1)
+        for i in range(0, len(points), step)
+    ]
+    return np.concatenate([np.zeros(0), *found])
 
 
 class Union:
-    """The surface of a union of convex bodies: what of their surfaces lies in no other one."""
+    """Surface of a union of convex bodies: the parts of their surfaces outside all others."""
 
     def __init__(self, parts: Sequence[trimesh.Trimesh]) -> None:
         self.parts = [part.convex_hull for part in parts]
@@ -54,17 +67,17 @@ class Union:
         self._planes = [np.unique(np.round(p, 9), axis=0) for p in planes]
 
     def buried(self, points: np.ndarray, normals: np.ndarray) -> np.ndarray:
-        """Whether what lies just outside a part's points (n, 3), along its normals (n, 3), is in
-        another part: (n,)."""
+        """Return (n,) true where the space just outside a part, at points (n, 3) along its normals
+        (n, 3), is inside another part."""
         points = points + JOINED * normals
         inside = np.zeros(len(points), bool)
         for planes in self._planes:
             left = np.flatnonzero(~inside)
-            inside[left] = (points[left] @ planes[:, :3].T + planes[:, 3]).max(axis=1) < 0.0
+            inside[left] = largest_plane_distance(points[left], planes) < 0.0
         return inside
 
     def sampled(self) -> _Sampled:
-        """Samples of the union's surface, spread over the parts' surfaces first."""
+        """Sample the union's surface: the samples of all parts that are not buried."""
         area = sum(part.area for part in self.parts)
         each = [_sample(part, int(np.ceil(SAMPLES * part.area / area))) for part in self.parts]
         together = _Sampled(*(np.concatenate(arrays) for arrays in zip(*each, strict=True)))
@@ -76,18 +89,19 @@ class Union:
 
 
 def surface_distance(a: trimesh.Trimesh, b: trimesh.Trimesh) -> tuple[np.ndarray, float]:
-    """How far the surface of each of two meshes lies from the other's, in their unit of length.
+    """Measure the distances of two surfaces from each other, in their unit of length.
 
     Returns:
         Samples of ``a`` with their distances from ``b``, rows x, y, z, distance (S, 4); the largest
-        distance of one of ``b`` from ``a``.
+        distance of a sample of ``b`` from ``a``.
     """
     of_a, of_b = _sample(a, SAMPLES), _sample(b, SAMPLES)
     return np.column_stack([of_a.points, _distances(of_a, of_b)]), float(_distances(of_b, of_a).max())
 
 
 def union_error(mesh: trimesh.Trimesh, parts: Sequence[trimesh.Trimesh]) -> float:
-    """Hausdorff distance of a mesh's surface from that of the union of its convex ``parts`` [m]."""
+    """Return the Hausdorff distance of a mesh's surface from the union of its convex ``parts``
+    [m]."""
     union = Union(parts)
     of_mesh, of_union = _sample(mesh, SAMPLES), union.sampled()
     return float(max(_distances(of_union, of_mesh).max(), _distances(of_mesh, of_union, union).max()))
@@ -121,14 +135,14 @@ def _sample(mesh: trimesh.Trimesh, count: int) -> _Sampled:
 
 
 def _normals(triangles: np.ndarray) -> np.ndarray:
-    """Of triangles (n, 3, 3): (n, 3) of length 1, or 0 where there is no area."""
+    """Return unit normals (n, 3) of triangles (n, 3, 3), zero where a triangle has no area."""
     normals = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0])
     return normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-300)
 
 
 def _distances(of: _Sampled, surface: _Sampled, union: Union | None = None) -> np.ndarray:
-    """Of the points of one surface from another (S,); what of its triangles is buried in its
-    ``union`` does not count."""
+    """Return the distances (S,) of the points of one surface from another, without points of its
+    triangles that are buried in its ``union``."""
     from scipy.spatial import cKDTree
     from trimesh.triangles import closest_point
 

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 
 def quaternion_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Hamilton product a ⊗ b."""
+    """Return the Hamilton product a ⊗ b."""
     w, x, y, z = a
     p, q, r, s = b
     return np.array(
@@ -21,7 +21,7 @@ def quaternion_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def rotation_matrix(quat: ArrayLike) -> np.ndarray:
-    """Rotation matrix (3, 3) of a quaternion of any length but zero."""
+    """Return the rotation matrix (3, 3) of a quaternion of any length but zero."""
     w, x, y, z = np.asarray(quat, float) / np.linalg.norm(quat)
     return np.array(
         [
@@ -33,41 +33,42 @@ def rotation_matrix(quat: ArrayLike) -> np.ndarray:
 
 
 def yaw_quaternion(yaw: float) -> np.ndarray:
-    """Rotation by ``yaw`` [rad] about the world's z axis."""
+    """Return the rotation by ``yaw`` [rad] about the world's z axis."""
     return np.array([np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)])
 
 
 def yaw_of(quat: np.ndarray) -> float:
-    """Heading of the body's x axis about the world's z axis [rad], in (−π, π]; undefined where that
-    axis is vertical."""
+    """Return the heading of the body's x axis about the world's z axis [rad], in (−π, π]; undefined
+    where the x axis is vertical."""
     w, x, y, z = quat
     return float(np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)))
 
 
 def geodesic_angle(a: np.ndarray, b: np.ndarray) -> float:
-    """Angle between two orientations [rad], 2 acos |a·b|."""
+    """Return the angle between two orientations [rad], 2 acos |a·b|."""
     a, b = np.asarray(a, float) / np.linalg.norm(a), np.asarray(b, float) / np.linalg.norm(b)
     dot = abs(float(a @ b))
     return float(2 * np.arctan2(np.sqrt(max(1 - dot * dot, 0.0)), dot))
 
 
 def wrap_angle(angle: float) -> float:
-    """The same angle in (−π, π]."""
+    """Wrap an angle into (−π, π] [rad]."""
     return float(-((-angle + np.pi) % (2 * np.pi) - np.pi))
 
 
 def rotate(quat: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """Points (K, 3) turned by a unit quaternion."""
+    """Rotate points (K, 3) by a unit quaternion."""
     t = 2 * np.cross(quat[1:], p)
     return p + quat[0] * t + np.cross(quat[1:], t)
 
 
 def height_turned(corners_O: np.ndarray, pose_WO: np.ndarray, quat: np.ndarray) -> float:
-    """z [m] at which a body with corners (K, 3), turned to ``quat`` (4,), touches the level that it
-    touches at a pose (7,)."""
+    """Return the height z [m] at which a body with corners (K, 3), turned to ``quat`` (4,), touches
+    the level that it touches at a pose (7,)."""
     return float(pose_WO[2] + reach_below(corners_O, quat) - reach_below(corners_O, pose_WO[3:]))
 
 
 def reach_below(p_B: np.ndarray, quat: np.ndarray) -> float:
-    """How far points (K, 3) of a body, turned by a unit quaternion, reach below its origin [m]."""
+    """Return how far points (K, 3) of a body, turned by a unit quaternion, reach below its origin
+    [m]."""
     return float(-rotate(quat, p_B)[:, 2].min())

@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     import trimesh
 
 FACE_ANGLE = np.deg2rad(2.0)
-"""Faces whose normals differ by less are one support plane."""
+"""Faces whose normals differ by less share one support plane [rad]."""
 
 REACH = 0.02
-"""Distance from the object up to which the planes are made metric [m]; the contact margin of the
-detector."""
+"""Distance from the object up to which the planes approximate the Euclidean distance [m]: the
+detector's contact margin."""
 
 
 def fibonacci_directions(n: int) -> np.ndarray:
-    """``n`` nearly uniform unit vectors (n, 3)."""
+    """Return ``n`` nearly uniform unit vectors (n, 3)."""
     i = np.arange(n) + 0.5
     z, turn = 1 - 2 * i / n, np.pi * (1 + np.sqrt(5)) * i
     r = np.sqrt(1 - z * z)
@@ -26,7 +26,7 @@ def fibonacci_directions(n: int) -> np.ndarray:
 
 
 def _distinct(normals: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Heaviest representative normals such that every normal lies within FACE_ANGLE of one of
+    """Return the normals of largest weight such that every normal lies within FACE_ANGLE of one of
     them."""
     kept: list[np.ndarray] = []
     for k in np.argsort(-weights, kind="stable"):
@@ -36,8 +36,8 @@ def _distinct(normals: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def _edge_normals(hull: trimesh.Trimesh) -> np.ndarray:
-    """Directions on the arcs between the normals of neighbouring faces: the planes that touch a
-    whole edge."""
+    """Return directions on the arcs between the normals of neighbouring faces: those of planes that
+    touch a whole edge."""
     a, b = (np.asarray(hull.face_normals)[hull.face_adjacency[:, side]] for side in (0, 1))
     bent = np.einsum("ei,ei->e", a, b) < np.cos(FACE_ANGLE)
     arcs = [(1 - s) * a[bent] + s * b[bent] for s in np.linspace(0, 1, 9)[1:-1]]
@@ -46,11 +46,11 @@ def _edge_normals(hull: trimesh.Trimesh) -> np.ndarray:
 
 
 def normal_cones(hull: trimesh.Trimesh) -> tuple[np.ndarray, np.ndarray]:
-    """Samples of a convex surface with its normals: points p (n, 3) and unit n (n, 3) such that p +
-    r n is r away from the hull.
+    """Sample a convex surface with its normals: points p (n, 3) and unit n (n, 3) such that p + r n
+    is r away from the hull.
 
-    Every face with its normal, points along every edge with the normals between its faces, every
-    corner with those between its edges.
+    Samples are points of every face with its normal, points along every edge with the normals
+    between its faces, and every corner with those between its edges.
     """
     normals, corners = np.asarray(hull.face_normals), np.asarray(hull.vertices)
     weights = np.array([(i, j, 6 - i - j) for i in range(1, 5) for j in range(1, 6 - i)]) / 6
@@ -75,13 +75,13 @@ def normal_cones(hull: trimesh.Trimesh) -> tuple[np.ndarray, np.ndarray]:
 
 
 def choose_planes(mesh: trimesh.Trimesh, num_planes: int) -> tuple[np.ndarray, np.ndarray]:
-    """n_i (K, 3) and b_i (K,) [m]: the faces of the hull, largest first, and the directions that
-    best mend the distance outside.
+    """Return n_i (K, 3) and b_i (K,) [m]: the faces of the hull, largest first, and the directions
+    that most reduce the error of the distance outside.
 
     A plane through the hull's support point is valid for *every* direction, and the largest plane
     distance over all directions is the Euclidean distance to the hull. Planes beyond those of the
-    faces therefore leave the inside as it is and make the outside near edges and corners metric; at
-    most half of the planes go to faces, so that edges and corners keep planes of their own.
+    faces therefore do not change the inside, and improve the distance near edges and corners. At
+    most half of the planes belong to faces, so that edges and corners keep some.
     """
     hull = mesh.convex_hull
     vertices = np.asarray(hull.vertices, float)
@@ -98,7 +98,7 @@ def choose_planes(mesh: trimesh.Trimesh, num_planes: int) -> tuple[np.ndarray, n
         return nhat @ points.T - np.max(nhat @ vertices.T, axis=1)[:, None]
 
     best, offered = np.max(plane_values(chosen), axis=0), plane_values(candidates)
-    short = np.empty_like(offered)  # one buffer: every controller runs this when it starts
+    short = np.empty_like(offered)  # one buffer: this runs at every start of a controller
     while len(chosen) < num_planes:
         np.maximum(best, offered, out=short)
         np.subtract(distance, short, out=short)

@@ -1,1 +1,1 @@
-"""The graph of nodes of each mode, its arguments, and how it is launched."""
+"""Graph of nodes of each mode, its arguments, and its launch."""

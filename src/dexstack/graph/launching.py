@@ -1,5 +1,5 @@
-"""The graph description as a ROS 2 launch description; needs ``launch`` and ``launch_ros``, which
-come with a ROS 2 installation."""
+"""ROS 2 launch descriptions of the graph; needs ``launch`` and ``launch_ros``, which come with a ROS 2
+installation."""
 
 from __future__ import annotations
 
@@ -15,53 +15,51 @@ from launch_ros.parameter_descriptions import ParameterValue
 
 from dexstack.config import share_dir
 from dexstack.graph.modes import MODES, NodeDescription, discovery_range
-from dexstack.graph.standard import LAUNCH_ARGUMENTS, RVIZ, STANDARD, rviz, use_standard_nodes
+from dexstack.graph.standard import LAUNCH_ARGUMENTS, foxglove_bridge, rviz, use_standard_nodes
 from dexstack.lazy import Registry
 
 
 def launch_description(mode: str) -> LaunchDescription:
-    """What ``ros2 launch dexstack <mode>.launch.py`` runs."""
+    """Return the launch description of ``ros2 launch dexstack <mode>.launch.py``."""
     arguments = MODES[mode].arguments
 
     def nodes(context: LaunchContext) -> list[Node | LogInfo]:
         values = {a.name: context.launch_configurations[a.name] for a in arguments}
-        idle = [
-            LogInfo(msg=f"'{name}' changes nothing in the mode '{mode}'")
-            for name in MODES[mode].ignored(values)
-        ]
         MODES[mode].check(values)
-        reach = discovery_range(values["discovery"], values["part"])
+        said = MODES[mode].notes(values)
         graph = MODES[mode].describe(values)
-        own = {a.name: a.parse(context.launch_configurations[a.name]) for a in LAUNCH_ARGUMENTS}
+        chosen = {a.name: a.parse(context.launch_configurations[a.name]) for a in LAUNCH_ARGUMENTS}
         simulated = "plant" not in MODES[mode].without_effect
-        shown = [rviz(graph, simulated=simulated)] if own[RVIZ.name] == "yes" else []
-        if own[STANDARD.name] == "yes":
+        views = [rviz(graph, simulated=simulated)] if chosen["rviz"] == "yes" else []
+        views += [foxglove_bridge(graph, simulated=simulated)] if chosen["foxglove"] == "yes" else []
+        if chosen["standard"] == "yes":
             graph = use_standard_nodes(graph, simulated=simulated)
-        return idle + [_node(description, reach) for description in graph + shown]
+        reach = discovery_range(values["discovery"], values["part"])
+        return [*(LogInfo(msg=text) for text in said), *(_node(d, reach) for d in graph + views)]
 
-    declarations = [*arguments, *LAUNCH_ARGUMENTS]
-    # a registry takes own files beside its names: the mode looks at what was given
-    closed = {
-        a.name: list(a.choices) for a in declarations if a.choices and not isinstance(a.choices, Registry)
-    }
     declared = [
         DeclareLaunchArgument(
-            a.name, default_value=str(a.default), description=a.doc, choices=closed.get(a.name)
+            a.name,
+            default_value=str(a.default),
+            description=a.doc,
+            # The values of a registry include paths of files, so the mode checks them.
+            choices=list(a.choices) if a.choices and not isinstance(a.choices, Registry) else None,
         )
-        for a in declarations
+        for a in (*arguments, *LAUNCH_ARGUMENTS)
     ]
     return LaunchDescription([*declared, OpaqueFunction(function=nodes)])
 
 
 def part_of_a_graph(part: str) -> LaunchDescription:
-    """One part of the graph of a ``mode``, with that mode's arguments; unlike a part of
-    ``<mode>.launch.py`` it looks for the other one on this machine, unless ``discovery`` says
-    otherwise."""
+    """Return the launch description of one part of the graph of a ``mode``, with that mode's arguments.
+
+    Unlike ``<mode>.launch.py part:=…`` it looks for the other part on this machine by default.
+    """
     mode = DeclareLaunchArgument(
-        "mode", default_value="sim", description="what the robot is", choices=list(MODES)
+        "mode", default_value="sim", description="mode of the graph", choices=list(MODES)
     )
     near = DeclareLaunchArgument(
-        "discovery", default_value="localhost", description="how far the other part is looked for"
+        "discovery", default_value="localhost", description="range of discovery of the other part"
     )
     of_mode = PythonLaunchDescriptionSource(
         [str(share_dir() / "launch") + "/", LaunchConfiguration("mode"), ".launch.py"]
@@ -93,5 +91,5 @@ def _node(d: NodeDescription, reach: str) -> Node:
 
 
 def _value(value: Any) -> Any:
-    """A string stays one, whatever it looks like."""
+    """Return the value so that a string stays a string, even one that reads as a number."""
     return ParameterValue(value, value_type=str) if isinstance(value, str) else value

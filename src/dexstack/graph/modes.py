@@ -1,74 +1,37 @@
-"""What runs together: the nodes of each mode, their parameters and how they are kept alive; the
-only place that says so.
+"""Graphs of the modes: their nodes, parameters and restarts, as ``dexstack up`` and the launch files
+start them.
 
-``dexstack up`` and the launch files both read it. A mode is a list of arguments, which are the same
-words everywhere (``dexstack up sim --goal-yaw 45``, ``ros2 launch dexstack sim.launch.py
-goal_yaw:=45``), and a function from their values to nodes. Nodes bring themselves up (their
-parameter ``autostart``), in any order and again after a crash, so nobody has to sequence them.
+A mode is a function from argument values to nodes. Nodes configure and activate themselves
+(parameter ``autostart``), in any order and again after a crash, so no lifecycle manager is needed.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dexstack.config import read_parameter_file, share_dir
-from dexstack.control.planners import PLANNERS
+from dexstack.config import share_dir
 from dexstack.errors import ConfigError
-from dexstack.graph.check import check_run
-from dexstack.graph.settings import Spec, chosen_planner, parameter_files
-from dexstack.hand.links import AUTO, interface_of, wiring_of
-from dexstack.model import HAND_NAMES
+from dexstack.graph.arguments import ARGUMENTS, HARDWARE_PERCEPTION, OPTIONAL_NUMBERS, Argument, Value
+from dexstack.graph.settings import (
+    Spec,
+    check_run,
+    chosen_planner,
+    node_parameters,
+    parameter_files,
+    unmatched_sections,
+)
+from dexstack.hand.links import interface_of, wiring_of
 from dexstack.model.hand import HandModel, load_hand
 from dexstack.perception import require_camera
-from dexstack.plants import PLANTS
 from dexstack.process.threads import ONE_THREAD, XLA_ONE_THREAD
-from dexstack.tasks import TASKS, load_task
+from dexstack.tasks import load_task
 from dexstack.tasks.base import AS_BELIEVED, read_world
-
-Value = bool | int | float | str
-
-
-@dataclass(frozen=True)
-class Argument:
-    """One thing a user chooses at start; the type is the default's."""
-
-    name: str
-    default: Value
-    doc: str
-    choices: Collection[str] = ()
-    """All values there are; empty: any."""
-    lo: float | None = None
-    hi: float | None = None
-
-    def parse(self, text: Value) -> Value:
-        """A value from a string, as launch files and command lines give it.
-
-        Raises:
-            ConfigError: not of the argument's type, or out of its range.
-        """
-        kind = type(self.default)
-        try:
-            value = kind(text)
-        except ValueError:
-            raise ConfigError(
-                f"'{self.name}' must be {'a whole number' if kind is int else 'a number'}, got '{text}'"
-            ) from None
-        if self.choices and value not in self.choices:
-            raise ConfigError(f"'{self.name}' must be one of {', '.join(self.choices)}, got '{text}'")
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ConfigError(f"'{self.name}' must be finite, got '{text}'")
-        if not isinstance(value, str) and (
-            (self.lo is not None and value < self.lo) or (self.hi is not None and value > self.hi)
-        ):
-            raise ConfigError(f"'{self.name}' must lie in [{self.lo:g}, {self.hi:g}], got '{text}'")
-        return value
 
 
 @dataclass(frozen=True)
@@ -76,29 +39,28 @@ class NodeDescription:
     """One process."""
 
     name: str
-    """Node name, module in ``dexstack.nodes`` and section of the parameter file."""
+    """Node name, module in ``dexstack.nodes`` and section of the parameter files."""
     parameters: Mapping[str, Value] = field(default_factory=dict)
-    """Win over the parameter files."""
+    """Override the parameter files."""
     parameter_files: tuple[Path, ...] = ()
     namespace: str = ""
     remappings: tuple[tuple[str, str], ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Added to the inherited environment unless set there."""
+    """Additions to the inherited environment; inherited values win."""
     respawn: bool = True
     respawn_delay: float = 0.2
-    """Wait before a restart [s]."""
+    """Delay before a restart [s]."""
     ends_run: bool = False
-    """The run ends when this node exits by itself."""
+    """The run ends when this node exits."""
 
     @property
     def module(self) -> str:
-        """Where the node's code is."""
+        """Python module of the node."""
         return f"dexstack.nodes.{self.name}"
 
     @property
     def command(self) -> list[str]:
-        """The program, before its ROS arguments: run by the interpreter that runs this, so that
-        both find the same packages."""
+        """Command line before the ROS arguments; uses the running interpreter and so its packages."""
         return [sys.executable, "-m", self.module]
 
 
@@ -107,284 +69,128 @@ class Mode:
     """A way to run the stack."""
 
     doc: str
-    arguments: tuple[Argument, ...]
     build: Callable[[Mapping[str, Any]], list[NodeDescription]]
-    without_effect: frozenset[str] = frozenset()
-    """Arguments that this mode takes, so that every mode takes the same, and that change nothing in
-    it."""
+    without_effect: frozenset[str]
+    """Arguments that are accepted, so that all modes take the same, but have no effect."""
+    instead: tuple[Argument, ...] = ()
+    """Arguments that differ from :data:`ARGUMENTS` in default or choices."""
 
-    def ignored(self, values: Mapping[str, Any]) -> list[str]:
-        """The names of values that were chosen and change nothing."""
-        return [
-            a.name
-            for a in self.arguments
-            if a.name in self.without_effect and a.parse(values.get(a.name, a.default)) != a.default
-        ]
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """Arguments of this mode; the help of those without effect says so."""
+        own = {a.name: a for a in self.instead}
+        return tuple(
+            replace(a, doc=f"{a.doc} (no effect in this mode)") if a.name in self.without_effect else a
+            for a in (own.get(a.name, a) for a in ARGUMENTS)
+        )
+
+    def notes(self, values: Mapping[str, Any]) -> list[str]:
+        """Return one sentence per given value without effect, and per section of the parameter files
+        that applies to another namespace."""
+        a, spec = self._parse(values), _spec(self._parse(values))
+        unused = [x.name for x in self.arguments if x.name in self.without_effect and a[x.name] != x.default]
+        return [f"'{name}' has no effect in this mode" for name in unused] + unmatched_sections(
+            parameter_files(spec), spec.namespace
+        )
 
     def describe(self, values: Mapping[str, Any]) -> list[NodeDescription]:
-        """The nodes for some of the arguments' values; the others take their defaults.
+        """Return the nodes for the given values; other arguments take their defaults.
 
         Raises:
-            ConfigError: an unknown argument, or a value an argument does not take.
+            ConfigError: an unknown argument, or a value that an argument does not take.
         """
-        known = {a.name: a for a in self.arguments}
-        for name in values:
-            if name not in known:
-                raise ConfigError(f"unknown argument '{name}'; known: {', '.join(known)}")
-        return self.build({name: a.parse(values.get(name, a.default)) for name, a in known.items()})
+        return self.build(self._parse(values))
 
     def check(self, values: Mapping[str, Any]) -> None:
-        """Read what the nodes of :meth:`describe` will read, before any of them starts.
+        """Read everything that the nodes of :meth:`describe` will read, before any of them starts.
 
         Raises:
-            ConfigError: something of it cannot be used.
+            ConfigError: a file, name or value cannot be used.
         """
-        a = {x.name: x.parse(values.get(x.name, x.default)) for x in self.arguments}
+        a = self._parse(values)
         simulated = "plant" not in self.without_effect
         world = read_world(Path(a["world"])) if a["world"] and simulated else AS_BELIEVED
         check_run(replace(_spec(a), plant=a["plant"], world=world), simulated=simulated)
 
+    def _parse(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        known = {a.name: a for a in self.arguments}
+        for name in values:
+            if name not in known:
+                raise ConfigError(f"unknown argument '{name}'; known: {', '.join(known)}")
+        return {name: a.parse(values.get(name, a.default)) for name, a in known.items()}
+
 
 def _spec(a: Mapping[str, Any]) -> Spec:
-    """Task, object, hand and parameters of the arguments' values."""
-    task = a["task"] if not a["task"].endswith(".py") else str(Path(a["task"]).absolute())
-    overrides = tuple((name, a[name]) for name in ("planner", "theta") if a[name])
+    """Return task, object, hand and parameters for the argument values."""
     return Spec(
-        task, a["object"], a["hand"], (str(Path(a["params"]).absolute()),) if a["params"] else (), overrides
+        task=str(Path(a["task"]).absolute()) if a["task"].endswith(".py") else a["task"],
+        object=a["object"],
+        hand=a["hand"],
+        files=(_absolute(a["params"]),) if a["params"] else (),
+        overrides=tuple((name, a[name]) for name in ("planner", "theta") if a[name]),
+        namespace=a["namespace"].strip("/"),
     )
 
 
+def _absolute(path: str) -> str:
+    return str(Path(path).absolute()) if path else ""
+
+
 def discovery_range(discovery: str, part: str) -> str:
-    """What ``ROS_AUTOMATIC_DISCOVERY_RANGE`` is for the values of those two arguments. Nothing of a
-    whole graph leaves the machine unless somebody says so; a part of one looks for the others in
-    the local network."""
+    """Return ``ROS_AUTOMATIC_DISCOVERY_RANGE`` for the values of these two arguments: by default this
+    machine for a whole graph, the local network for a part of one."""
     if discovery != "auto":
         return discovery.upper()
     return os.environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST" if part == "all" else "SUBNET")
 
 
 def picture_environment() -> dict[str, str]:
-    """Of nodes that send or receive pictures; why Fast DDS needs a profile is said in the file."""
+    """Return the environment of nodes that send or receive pictures (see ``config/fastdds.xml``)."""
     return {**ONE_THREAD, "FASTDDS_DEFAULT_PROFILES_FILE": str(share_dir() / "config" / "fastdds.xml")}
 
 
-TASK = Argument(
-    "task", "palm_turn", f"what to do: {', '.join(TASKS)}, or the path of your own task's Python file"
-)
-OBJECT = Argument("object", "cube", "what to do it with: a name, or the path of an object's YAML")
-HAND = Argument("hand", "right", f"which hand: {HAND_NAMES}")
-PLANT = Argument("plant", "mujoco", "physics engine: a name, or the path of your own's Python file", PLANTS)
-WORLD = Argument(
-    "world",
-    "",
-    "YAML of what the plant has and the controller does not know (see dexstack identify); empty: as believed",
-)
-PERCEPTION = Argument(
-    "perception",
-    "truth",
-    "where the object pose comes from: the plant, or pictures of it",
-    ("truth", "camera"),
-)
-GOAL_YAW = Argument(
-    "goal_yaw", "", "turn of the object from its nominal start [deg]; empty: what the task asks for"
-)
-SECONDS = Argument("seconds", "", "time after which the run has failed [s]; empty: the task's")
-SEED = Argument(
-    "seed", 0, "seed of the noise of the start pose, and of goals that are drawn", lo=0, hi=2**31 - 1
-)
-_NUMBERS = {
-    "goal_yaw": Argument("goal_yaw", 0.0, "", lo=-180.0, hi=180.0),
-    "seconds": Argument("seconds", 0.0, "", lo=0.1, hi=1e5),
-}
-"""What an argument takes that may be left to the task."""
-REAL_TIME_FACTOR = Argument("real_time_factor", 1.0, "simulated seconds per second", lo=0.01, hi=100.0)
-NAMESPACE = Argument("namespace", "", "namespace of all nodes and topics")
-PLANNER = Argument(
-    "planner",
-    "",
-    f"what plans: {', '.join(PLANNERS)}, or a path of your own's; empty: the object's file or the task's",
-)
-THETA = Argument("theta", "", "learned θ of the planner: a name or a file; empty: the physical parameters")
-LEARN = Argument("learn", "no", "learn θ while it runs, and let the planner use it at once", ("yes", "no"))
-PARAMS = Argument("params", "", "ROS 2 parameter file that wins over config/<task>.yaml")
-RESULTS = Argument("results", "", "folder that receives the recording")
-RECORD = Argument("record", "", "bag (MCAP) that receives every message; empty: none")
-MONITOR = Argument(
-    "monitor",
-    "no",
-    "serve a page that shows the run in a browser, and go on when the goal is reached",
-    ("yes", "no"),
-)
-FOXGLOVE = Argument(
-    "foxglove",
-    "no",
-    "show the run live to the Foxglove application, and go on when the goal is reached",
-    ("yes", "no"),
-)
-STAY = Argument(
-    "stay",
-    "no",
-    "go on when the goal is reached: somebody may ask for another; so do 'monitor' and 'foxglove'",
-    ("yes", "no"),
-)
-TRAJECTORIES = Argument("trajectories", "no", "play what comes on joint_trajectory", ("yes", "no"))
-HARDWARE = Argument("hardware", "V4", "generation of an Allegro hand", ("V3", "V4", "V5"))
-INTERFACE = Argument(
-    *(
-        "interface",
-        AUTO,
-        "how the hand is reached; auto: an Allegro hand by socketcan, a LEAP hand by serial",
-    ),
-    choices=(AUTO, "socketcan", "pcan", "udp_multicast", "serial", "pty"),
-)
-CHANNEL = Argument(
-    "channel",
-    "",
-    "channel of the interface; empty: can0, PCAN_USBBUS1, /dev/ttyUSB0, or that of the ROS domain's emulated hand",
-)
-
-CALIBRATION = Argument(
-    "calibration",
-    "",
-    "where the camera stands: the file of dexstack calibrate camera; tf: /tf_static says it",
-)
-CAMERA = Argument(
-    "camera",
-    "realsense",
-    "the camera: a RealSense that is read here, or any driver's",
-    ("realsense", "external"),
-)
-IMAGE = Argument(
-    "image",
-    "/camera/camera/color/image_raw",
-    "topic of an external camera's pictures; realsense2_camera's is the default",
-)
-CAMERA_INFO = Argument(
-    "camera_info",
-    "/camera/camera/color/camera_info",
-    "topic of an external camera's intrinsics; the default as above",
-)
-ROBOT_STATE = Argument(
-    "robot_state",
-    "yes" if importlib.util.find_spec("tf2_msgs") else "no",
-    "publish robot_description and the tree of frames, for rviz; the default is yes where tf2_msgs is installed",
-    ("yes", "no"),
-)
-DISCOVERY = Argument(
-    *(
-        "discovery",
-        "auto",
-        "how far nodes are looked for; auto: ROS_AUTOMATIC_DISCOVERY_RANGE, else a whole graph stays on this machine",
-    ),
-    choices=("auto", "localhost", "subnet"),
-)
-PART = Argument(
-    "part",
-    "all",
-    "which nodes run here: those at the hand and the camera, all others, or both",
-    ("all", "robot", "planner"),
-)
-RESPAWN = Argument("respawn", "yes", "start a node again that crashed", ("yes", "no"))
-USE_SIM_TIME = Argument(
-    "use_sim_time",
-    "false",
-    "give the nodes' own clocks the time of /clock; control goes by the stamps of messages anyway",
-    ("true", "false"),
-)
-ARGUMENTS = (
-    *(
-        TASK,
-        OBJECT,
-        HAND,
-        PLANT,
-        WORLD,
-        PERCEPTION,
-        GOAL_YAW,
-        SECONDS,
-        SEED,
-        REAL_TIME_FACTOR,
-        HARDWARE,
-        INTERFACE,
-        CHANNEL,
-    ),
-    *(
-        CAMERA,
-        IMAGE,
-        CAMERA_INFO,
-        CALIBRATION,
-        NAMESPACE,
-        PLANNER,
-        THETA,
-        LEARN,
-        PARAMS,
-        RESULTS,
-        RECORD,
-        MONITOR,
-        FOXGLOVE,
-        STAY,
-        TRAJECTORIES,
-        ROBOT_STATE,
-        PART,
-        DISCOVERY,
-        RESPAWN,
-        USE_SIM_TIME,
-    ),
-)
-"""What every mode takes."""
-
-
-def _arguments(without_effect: frozenset[str], *instead: Argument) -> tuple[Argument, ...]:
-    """All arguments, some with other defaults or choices; what changes nothing says so."""
-    own = {a.name: a for a in instead}
-    of_mode = [own.get(a.name, a) for a in ARGUMENTS]
-    return tuple(
-        replace(a, doc=f"{a.doc} (no effect in this mode)") if a.name in without_effect else a
-        for a in of_mode
-    )
-
-
 class _Builder:
-    """What all modes have in common."""
+    """Common parts of the graphs of all modes."""
 
     def __init__(self, a: Mapping[str, Any]) -> None:
-        self._a = a
-        namespace = a["namespace"].strip("/")
-        self._namespace = f"/{namespace}" if namespace else ""
-        spec = _spec(a)
+        self._a, spec = a, _spec(a)
+        self._namespace = f"/{spec.namespace}" if spec.namespace else ""
         self.task_type = load_task(spec.task)
-        for path in spec.files:
-            if not Path(path).is_file():
-                raise ConfigError(f"there is no parameter file {path}")
         self._files, self._planner = parameter_files(spec), chosen_planner(spec)
         self.hand, self.object = {"hand": a["hand"]}, {"object": a["object"]}
         self.scene = {"task": spec.task, **self.hand, **self.object}
-        self.task = self.task_type(obj=a["object"], hand=a["hand"])
+        self.has_hand = self.task_type.servo_node == "hand"
 
-    def number(self, name: str) -> float | None:
-        """The value of an argument that may be left to the task; None if it is."""
-        return _NUMBERS[name].parse(self._a[name]) if str(self._a[name]) else None  # type: ignore[return-value]
+    def number(self, name: str, default: float | None) -> float | None:
+        """Return the value of an argument that may be empty; ``default`` if it is."""
+        return OPTIONAL_NUMBERS[name].parse(self._a[name]) if str(self._a[name]) else default  # type: ignore[return-value]
 
-    def needs_a_hand(self, what: str) -> None:
-        """Refuse a task whose robot is no hand.
+    def require_hand(self, what: str) -> None:
+        """Reject a task whose robot is not a hand.
 
         Raises:
-            ConfigError: so it is.
+            ConfigError: the robot is not a hand.
         """
-        if self.task_type.servo_node != "hand":
+        if not self.has_hand:
             raise ConfigError(
-                f"{what} needs a hand, and the robot of the task '{self.task_type.name}' exists in simulation only"
+                f"{what} needs a hand, and the robot of the task '{self.task_type.name}' "
+                "exists in simulation only"
             )
 
     def hand_on_a_bus(self, what: str) -> HandModel:
-        """The hand; a task without one is refused, and a hand that no driver knows.
+        """Return the hand model.
 
         Raises:
-            ConfigError: so it is.
+            ConfigError: the robot is not a hand, or no driver supports it.
         """
-        self.needs_a_hand(what)
+        self.require_hand(what)
         hand = load_hand(self._a["hand"])
         wiring_of(hand)
         return hand
+
+    def from_files(self, node: str) -> dict[str, Any]:
+        """Return the parameters that the files of the run give to a node."""
+        return node_parameters(self._files, node, self._namespace)
 
     def node(
         self,
@@ -393,10 +199,11 @@ class _Builder:
         ends_run: bool = False,
         **parameters: Value,
     ) -> NodeDescription:
+        """Return the description of a node; ``parameters`` override the files of the run."""
+        sim_time = {"use_sim_time": True} if self._a["use_sim_time"] == "true" else {}
         return NodeDescription(
             name,
-            parameters=parameters | ({"use_sim_time": True} if self._a["use_sim_time"] == "true" else {}),
-            parameter_files=tuple(self._files),
+            parameters={**self.from_files(name), **parameters, **sim_time},
             namespace=self._namespace,
             remappings=(("/clock", f"{self._namespace}/clock"),) if self._namespace else (),
             environment=environment,
@@ -405,11 +212,12 @@ class _Builder:
         )
 
     def world(self, **own: Value) -> list[NodeDescription]:
-        """The simulator and, if the pose comes from pictures, what draws them and what looks at
-        them."""
+        """Return the simulator and, for perception by camera, the simulated camera and the pose
+        estimator."""
+        own |= {"plant": self._a["plant"], "world": _absolute(self._a["world"]), "seed": self._a["seed"]}
         if self._a["perception"] != "camera":
             return [self.node("simulator", **self.scene, **own)]
-        self.needs_a_hand("perception by camera")
+        self.require_hand("perception by camera")
         require_camera()
         truth = {"pose_topic": "object_pose_truth", "pose_period": 0.005}
         return [
@@ -418,94 +226,71 @@ class _Builder:
             self.node("simulator", **self.scene, **own, **truth),
         ]
 
-    def graph(self, *hand_side: NodeDescription, **task: Value) -> list[NodeDescription]:
-        """Controller, task and console around the nodes on the hand's side; those that import most
-        come last and keep no other waiting."""
-        a, both = self._a, self.scene
-        yaw, seconds = self.number("goal_yaw"), self.number("seconds")
-        yaw = self.task_type.opening_yaw if yaw is None else math.radians(yaw)
-        goal = {"own_goals": True} if yaw is None else {"own_goals": False, "goal_yaw": yaw}
-        seconds = self.task.seconds() if seconds is None else seconds
+    def graph(self, *robot: NodeDescription, **task: Value) -> list[NodeDescription]:
+        """Return ``robot``, the nodes of hand and camera, with controller, task and console.
+
+        Nodes with slow imports come last, so that they delay no other.
+        """
+        a = self._a
         if a["trajectories"] == "yes":
-            self.needs_a_hand("a trajectory")
-            hand_side = (*hand_side, self.node("trajectory", **self.hand))
-        if "yes" in (a["robot_state"], a["foxglove"]) and self.task_type.servo_node == "hand":
-            hand_side = (self.node("robot_state", **self.hand, **self.object), *hand_side)
+            self.require_hand("a trajectory")
+            robot = (*robot, self.node("trajectory", **self.hand))
+        if a["robot_state"] == "yes" and self.has_hand:
+            robot = (self.node("robot_state", **self.hand, **self.object), *robot)
         nodes = [
-            *hand_side,
-            self.node("task", **both, **goal, seconds=seconds, seed=a["seed"], **task),
+            *robot,
+            self.node("task", **self.scene, **self._goal(), seed=a["seed"], **task),
             self.node(
                 "console",
-                **both,
+                **self.scene,
                 results=a["results"],
-                stay="yes" in (a["stay"], a["monitor"], a["foxglove"]),
+                stay="yes" in (a["stay"], a["monitor"]),
                 ends_run=True,
             ),
-            self.node("mpc", XLA_ONE_THREAD, **both, planner=self._planner, theta=a["theta"]),
-            self.node("contact_detector", XLA_ONE_THREAD, **both),
+            self.node("mpc", XLA_ONE_THREAD, **self.scene, planner=self._planner, theta=a["theta"]),
+            self.node("contact_detector", XLA_ONE_THREAD, **self.scene),
         ]
         if a["learn"] == "yes":
-            # It predicts as the planner and its detector do, so it gets their sections of the
-            # files; what it does not know it ignores.
-            sections = [
-                read_parameter_file(path, section)
-                for path in self._files
-                for section in ("contact_detector", "mpc")
-            ]
-            theirs = {name: value for section in sections for name, value in section.items()} | {
-                "planner": self._planner
-            }
-            nodes.append(
-                self.node(
-                    "learner", XLA_ONE_THREAD, **{**theirs, **both}, theta=a["theta"], results=a["results"]
-                )
-            )
+            nodes.append(self._learner())
         if a["monitor"] == "yes":
-            nodes.insert(0, self.node("monitor", **both))
-        if a["foxglove"] == "yes":
-            nodes.insert(
-                0, self.node("foxglove", hand=a["hand"] if self.task_type.servo_node == "hand" else "")
-            )
+            nodes.insert(0, self.node("monitor", **self.scene))
         if a["record"]:
-            # First, so that it misses little; its own respawn is harmless, since it never writes
-            # over a bag.
-            nodes.insert(0, self.node("recorder", file=str(Path(a["record"]).absolute())))
-        at_the_robot = {node.name for node in hand_side}
-        return [
-            node
-            for node in nodes
-            if a["part"] == "all" or (node.name in at_the_robot) == (a["part"] == "robot")
-        ]
+            # First, so that it misses few messages.
+            nodes.insert(0, self.node("recorder", file=_absolute(a["record"])))
+        at_the_robot = {node.name for node in robot}
+        return [n for n in nodes if a["part"] == "all" or (n.name in at_the_robot) == (a["part"] == "robot")]
 
+    def _goal(self) -> dict[str, Value]:
+        task = self.task_type(obj=self._a["object"], hand=self._a["hand"])
+        seconds = self.number("seconds", task.seconds())
+        degrees = self.number("goal_yaw", None)
+        yaw = self.task_type.opening_yaw if degrees is None else math.radians(degrees)
+        goal = {"own_goals": True} if yaw is None else {"own_goals": False, "goal_yaw": yaw}
+        return {**goal, "seconds": seconds}
 
-def _plant(a: Mapping[str, Any]) -> dict[str, str]:
-    return {"plant": a["plant"], "world": str(Path(a["world"]).absolute()) if a["world"] else ""}
+    def _learner(self) -> NodeDescription:
+        """Return the learner with the parameters of detector and planner, since it predicts as they
+        do; it ignores those that it does not know."""
+        shared = {**self.from_files("contact_detector"), **self.from_files("mpc"), "planner": self._planner}
+        own = {**self.scene, "theta": self._a["theta"], "results": self._a["results"]}
+        return self.node("learner", XLA_ONE_THREAD, **{**shared, **own})
 
 
 def _sim(a: Mapping[str, Any]) -> list[NodeDescription]:
     b = _Builder(a)
-    own = {**_plant(a), "seed": a["seed"], "real_time_factor": a["real_time_factor"]}
-    servo = (
-        b.node("hand", **b.hand)
-        if b.task_type.servo_node == "hand"
-        else b.node(b.task_type.servo_node, **b.scene)
-    )
-    return b.graph(*b.world(**own), servo)
+    servo = b.node(b.task_type.servo_node, **(b.hand if b.has_hand else b.scene))
+    return b.graph(*b.world(real_time_factor=a["real_time_factor"]), servo)
 
 
 ENCODER_NOISE = 0.0002
-"""Of the emulated hand, two counts [rad]: an encoder that says the same to the last count, on a
-joint that an object blocks, looks dead."""
+"""Encoder noise of the emulated hand, two counts [rad]; without it a blocked joint looks dead."""
 
 
 def _mock(a: Mapping[str, Any]) -> list[NodeDescription]:
     b = _Builder(a)
-    bus = {
-        "interface": wiring_of(b.hand_on_a_bus("an emulated hand on a bus")).emulated,
-        "channel": a["channel"],
-    }
-    emulated = {"emulated_hardware": a["hardware"], "encoder_noise": ENCODER_NOISE}
-    world = b.world(**bus, **emulated, **_plant(a), seed=a["seed"])
+    interface = wiring_of(b.hand_on_a_bus("an emulated hand on a bus")).emulated
+    bus = {"interface": interface, "channel": a["channel"]}
+    world = b.world(**bus, emulated_hardware=a["hardware"], encoder_noise=ENCODER_NOISE)
     return b.graph(*world, b.node("hand", **b.hand, **bus, hardware=a["hardware"]))
 
 
@@ -517,42 +302,32 @@ def _hardware(a: Mapping[str, Any]) -> list[NodeDescription]:
         return b.graph(hand, reset_service="")
     if not a["calibration"]:
         raise ConfigError(
-            "with 'perception' camera, 'calibration' must name the file that dexstack calibrate camera wrote, or be tf"
+            "with 'perception' camera, 'calibration' must name the file that dexstack calibrate camera "
+            "wrote, or be tf"
         )
     require_camera()
-    calibration = "tf" if a["calibration"] == "tf" else str(Path(a["calibration"]).absolute())
-    source = "topic" if a["camera"] == "external" else "realsense"
-    eyes = b.node(
-        "pose_estimator", picture_environment(), **b.hand, **b.object, source=source, calibration=calibration
+    estimator = b.node(
+        "pose_estimator",
+        picture_environment(),
+        **b.hand,
+        **b.object,
+        source="topic" if a["camera"] == "external" else "realsense",
+        calibration="tf" if a["calibration"] == "tf" else _absolute(a["calibration"]),
     )
-    topics = {"image_raw": a["image"], "camera_info": a["camera_info"]} if source == "topic" else {}
-    eyes = replace(
-        eyes,
-        remappings=(*eyes.remappings, *((f"camera/color/{name}", topic) for name, topic in topics.items())),
-    )
-    return b.graph(eyes, hand, reset_service="")
+    if a["camera"] == "external":
+        topics = (("camera/color/image_raw", a["image"]), ("camera/color/camera_info", a["camera_info"]))
+        estimator = replace(estimator, remappings=(*estimator.remappings, *topics))
+    return b.graph(estimator, hand, reset_service="")
 
 
 _CAMERA = frozenset({"camera", "image", "camera_info", "calibration"})
 _NOT_SIM = _CAMERA | {"hardware", "interface", "channel"}
 _NOT_MOCK = _CAMERA | {"interface", "real_time_factor"}
 _NOT_HARDWARE = frozenset({"plant", "world", "seed", "real_time_factor"})
-_TOPIC = Argument(
-    *(
-        "perception",
-        "topic",
-        "where the object pose comes from: another node publishes object_pose, or pictures of it",
-    ),
-    choices=("topic", "camera"),
-)
-
 MODES: dict[str, Mode] = {
-    "sim": Mode("hand, object and everything else simulated", _arguments(_NOT_SIM), _sim, _NOT_SIM),
+    "sim": Mode("simulated hand and object", _sim, _NOT_SIM),
     "mock": Mode(
-        "an emulated hand on its bus, with the plant behind it, driven as a real one",
-        _arguments(_NOT_MOCK),
-        _mock,
-        _NOT_MOCK,
+        "emulated hand on its bus, with the plant behind it and the driver of a real hand", _mock, _NOT_MOCK
     ),
-    "hardware": Mode("the real hand on its bus", _arguments(_NOT_HARDWARE, _TOPIC), _hardware, _NOT_HARDWARE),
+    "hardware": Mode("real hand on its bus", _hardware, _NOT_HARDWARE, (HARDWARE_PERCEPTION,)),
 }

@@ -1,5 +1,4 @@
-"""Parameters of the nodes that are not those of the library they stand on; declared here, so that
-files are checked without ROS."""
+"""Parameters of the nodes themselves, declared here so that files are checked without ROS."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from dexstack.hand.params import (
 from dexstack.hand.servo import ServoParams
 from dexstack.hand.watch import WatchParams
 from dexstack.model import HAND_NAMES
-from dexstack.perception.params import (
+from dexstack.perception.camera_params import (
     CameraFaultParams,
     EstimatorParams,
     MountParams,
@@ -31,27 +30,29 @@ from dexstack.plants import PLANTS
 
 @dataclass(frozen=True)
 class SceneParams:
-    """What runs: of every node that knows the scene."""
+    """Parameters of every node that knows the scene."""
 
-    task: str = param("palm_turn", "name of a task, or the path of a task's Python file")
+    task: str = param("palm_turn", "name of a task, or the path to its Python file")
     hand: str = param("right", f"which hand: {HAND_NAMES}")
-    object: str = param("cube", "name of an object, or the path of an object's YAML")
+    object: str = param("cube", "name of an object, or the path to its YAML file")
 
 
 @dataclass(frozen=True)
 class MpcNodeParams:
-    """Parameters of the mpc node, beside those of planner, supervisor and the task's weights."""
+    """Parameters of the mpc node besides those of planner, supervisor and task."""
 
     input_timeout: float = param(
-        0.1, "pose and joint angles older than this against the contacts are not used [s]", 0.001, 10.0
+        0.1, "largest age of pose and joint angles relative to the contacts [s]", 0.001, 10.0
     )
     command_timeout: float = param(
         ServoParams.command_timeout,
-        "the hand's: contacts farther than this from the newest joint angles are not answered [s]",
+        "the hand's: largest distance in time of contacts from the newest joint angles [s]",
         0.001,
         10.0,
     )
-    prediction_every: int = param(5, "publish mpc/prediction for every n-th solve, if anybody looks", 1, 1000)
+    prediction_every: int = param(
+        5, "publish mpc/prediction for every n-th solve if it has subscribers", 1, 1000
+    )
     realtime_priority: int = param(
         20, "SCHED_FIFO priority of the process while it plans, where permitted; 0: none", 0, 90
     )
@@ -61,131 +62,114 @@ class MpcNodeParams:
 class SimulatorParams:
     """Parameters of the simulator node."""
 
-    plant: str = param("mujoco", f"physics engine ({', '.join(PLANTS)}); another one starts anew")
-    world: str = param(
-        "", "YAML of what the plant has and the controller does not know; empty: the plant is as believed"
-    )
+    plant: str = param("mujoco", f"physics engine ({', '.join(PLANTS)}); a change restarts the simulation")
+    world: str = param("", "YAML file of the plant's deviations from the controller's model; empty: none")
     seed: int = param(0, "seed of the noise of the start pose", 0, 2**31 - 1)
     real_time_factor: float = param(1.0, "simulated seconds per second of wall time", 0.01, 100.0)
     feedback_period: float = param(0.003, "time between two joint feedbacks [s]", 0.001, 0.1)
     clock_period: float = param(0.01, "time between two messages on /clock [s]", 0.001, 1.0)
     pose_topic: str = param(
-        "object_pose", "where the true object pose goes; another topic when a camera looks for it"
+        "object_pose", "topic of the true object pose; differs where a camera estimates the pose"
     )
     pose_period: float = param(0.02, "time between two object poses [s]", 0.005, 1.0)
     patch_period: float = param(
         0.1,
-        "time between two messages on contact_patch, if anybody looks and the plant has patches [s]",
+        "time between two messages on contact_patch, if it has subscribers and the plant has patches [s]",
         0.01,
         10.0,
     )
     torque_timeout: float = param(
-        0.05, "wall time after which a hand that does not answer counts as dead [s]", 0.001, 1.0
+        0.05, "wall time without an answer after which the hand counts as dead [s]", 0.001, 1.0
     )
 
 
 @dataclass(frozen=True)
 class TaskNodeParams:
-    """Parameters of the task node, beside those of the task."""
+    """Parameters of the task node besides those of the task."""
 
     goal_yaw: float = param(
         0.0,
-        "turn of the object from its nominal start; a change starts a rollout towards it [rad]",
+        "turn of the object from its nominal start; a change starts a rollout [rad]",
         -math.pi,
         math.pi,
     )
-    own_goals: bool = param(
-        True, "the task's own goals instead, until goal_yaw is changed or somebody asks for a pose"
-    )
-    seconds: float = param(30.0, "time after which the rollout counts as failed [s]", 0.1, 1e5)
-    seed: int = param(0, "seed of goals that are drawn", 0, 2**31 - 1)
+    own_goals: bool = param(True, "use the task's own goals until goal_yaw changes or a pose is requested")
+    seconds: float = param(30.0, "time limit of a rollout [s]", 0.1, 1e5)
+    seed: int = param(0, "seed of drawn goals", 0, 2**31 - 1)
     reset_service: str = param(
-        "simulator/reset", "service that puts everything to its start; empty when there is none"
+        "simulator/reset", "service that resets hand and object to their start; empty: none"
     )
 
 
 @dataclass(frozen=True)
 class ContactDetectorParams:
-    """Parameters of the contact_detector node, beside those of the detector."""
+    """Parameters of the contact_detector node besides those of the detector."""
 
-    joint_timeout: float = param(
-        0.1, "joint angles older than this against the pose are not used [s]", 0.001, 10.0
-    )
-    marker_every: int = param(5, "publish contact_markers for every n-th pose, if anybody looks", 1, 1000)
+    joint_timeout: float = param(0.1, "largest age of joint angles relative to the pose [s]", 0.001, 10.0)
+    marker_every: int = param(5, "publish contact_markers for every n-th pose if it has subscribers", 1, 1000)
 
 
 @dataclass(frozen=True)
 class LearnerNodeParams:
-    """Parameters of the learner node, beside those of the learner and of the planner whose model it
-    learns."""
+    """Parameters of the learner node besides those of the learner and of the planner."""
 
-    results: str = param("", "folder that receives theta.yaml; empty: none")
+    results: str = param("", "folder for theta.yaml; empty: none")
     seed: int = param(0, "seed of the order of mini-batches", 0, 2**31 - 1)
     update_every: int = param(50, "samples between two updates of θ", 10, 100000)
-    input_timeout: float = param(
-        0.05, "joint angles older than this against the pose are not used [s]", 0.001, 10.0
-    )
+    input_timeout: float = param(0.05, "largest age of joint angles relative to the pose [s]", 0.001, 10.0)
 
 
 @dataclass(frozen=True)
 class CameraNodeParams:
-    """Parameters of the camera node, beside those of the camera and of where it stands."""
+    """Parameters of the camera node besides those of the camera, its faults and its pose."""
 
     hand: str = param("right", f"which hand: {HAND_NAMES}")
     object: str = param(
-        "cube", "name of an object, or the path of an object's YAML; its tags are in tags.yaml beside it"
+        "cube",
+        "name of an object, or the path to its YAML file; its tags are in tags.yaml in the same folder",
     )
     seed: int = param(0, "seed of the pixel noise", 0, 2**31 - 1)
 
 
 @dataclass(frozen=True)
 class PoseEstimatorParams:
-    """Parameters of the pose_estimator node, beside those of the estimate and of the camera."""
+    """Parameters of the pose_estimator node besides those of the estimator and of the camera."""
 
     hand: str = param("right", f"which hand: {HAND_NAMES}")
     object: str = param(
-        "cube", "name of an object, or the path of an object's YAML; its tags are in tags.yaml beside it"
+        "cube",
+        "name of an object, or the path to its YAML file; its tags are in tags.yaml in the same folder",
     )
-    source: str = param("topic", "where pictures come from: topic or realsense")
+    source: str = param("topic", "source of pictures: topic or realsense", choices=("topic", "realsense"))
     reliable: bool = param(
         False,
-        "ask the driver for reliable pictures: none is lost on the way, but a driver that offers best effort is not heard at all",
+        "subscribe to pictures reliably: no losses, but no connection to a best-effort driver",
     )
     calibration: str = param(
         "",
-        "file of dexstack calibrate camera; wins over camera_position and camera_quaternion; tf: /tf_static says where it stands",
+        "file of dexstack calibrate camera, overrides camera_position and camera_quaternion; "
+        "tf: from /tf_static",
     )
-    image_timeout: float = param(1.0, "no picture for so long is a fault [s]", 0.05, 60.0)
+    image_timeout: float = param(1.0, "time without a picture that counts as a fault [s]", 0.05, 60.0)
 
 
-NODE_BLOCKS: tuple[tuple[type, str], ...] = (
-    *((SceneParams, node) for node in ("mpc", "simulator", "task", "contact_detector", "learner", "servo")),
-    (MpcNodeParams, "mpc"),
-    *(
-        (block, "simulator")
-        for block in (
-            SimulatorParams,
-            BusParams,
-            EmulatedHandParams,
-            MotorParams,
-            FaultParams,
-            MotorFaultParams,
-        )
+NODE_BLOCKS: dict[str, tuple[type, ...]] = {
+    "mpc": (SceneParams, MpcNodeParams),
+    "simulator": (
+        SceneParams,
+        SimulatorParams,
+        BusParams,
+        EmulatedHandParams,
+        MotorParams,
+        FaultParams,
+        MotorFaultParams,
     ),
-    (TaskNodeParams, "task"),
-    (ContactDetectorParams, "contact_detector"),
-    (LearnerNodeParams, "learner"),
-    *(
-        (block, "hand")
-        for block in (HandParams, ServoParams, WatchParams, BusParams, CanHandParams, MotorParams)
-    ),
-    *(
-        (block, "camera")
-        for block in (CameraNodeParams, SimulatedCameraParams, CameraFaultParams, MountParams)
-    ),
-    *(
-        (block, "pose_estimator")
-        for block in (PoseEstimatorParams, EstimatorParams, MountParams, RealSenseParams)
-    ),
-)
-"""Parameter blocks that nodes have beside those of a closed loop, each with its node."""
+    "task": (SceneParams, TaskNodeParams),
+    "contact_detector": (SceneParams, ContactDetectorParams),
+    "learner": (SceneParams, LearnerNodeParams),
+    "servo": (SceneParams,),
+    "hand": (HandParams, ServoParams, WatchParams, BusParams, CanHandParams, MotorParams),
+    "camera": (CameraNodeParams, SimulatedCameraParams, CameraFaultParams, MountParams),
+    "pose_estimator": (PoseEstimatorParams, EstimatorParams, MountParams, RealSenseParams),
+}
+"""Parameter blocks of each node besides those of a closed loop."""

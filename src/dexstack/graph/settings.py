@@ -1,13 +1,13 @@
-"""Parameters of a run: ROS 2 parameter files, single values that win over them, and the blocks that
-both fill.
+"""Parameters of a run: ROS 2 parameter files, single values that override them, and the blocks that
+they fill.
 
-A file has a section per node, so that a node on a robot and a loop in one process read the same
-file. A name that nothing takes is refused.
+A file has one section per node, so a node on a robot and a loop in one process read the same file.
+Unknown names are rejected.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,11 @@ from dexstack.control.params import (
     SamplingParams,
     own_blocks,
 )
+from dexstack.control.planners import PLANNERS
 from dexstack.errors import unknown_name
 from dexstack.graph.parameters import NODE_BLOCKS
-from dexstack.learning.params import LearnerParams
-from dexstack.plants import plant_params
+from dexstack.learning.learner_params import LearnerParams
+from dexstack.plants import check_plant, plant_params
 from dexstack.sim.disturbance import Pushes
 from dexstack.sim.params import LoopParams
 from dexstack.sim.sensor import PoseSensor
@@ -36,29 +37,31 @@ from dexstack.tasks import load_task, task_files
 from dexstack.tasks.base import AS_BELIEVED, Task, World
 
 Blocks = Mapping[type, str]
-"""Parameter class → the node whose section of a file holds it."""
+"""Parameter class → node whose section holds its values."""
 
 
 @dataclass(frozen=True)
 class Spec:
-    """What to build; small and picklable, so that another process can build the same."""
+    """Description of a run; small and picklable, so that another process can build the same."""
 
     task: str | type[Task] = "palm_turn"
-    """A name, the path of a user's own file, or a class."""
+    """Name, path to your own file, or class."""
     object: str = "cube"
     hand: str = "right"
     files: tuple[str, ...] = ()
-    """Parameter files after the task's own, the last wins."""
+    """Parameter files after those of the task; the last wins."""
     overrides: tuple[tuple[str, Any], ...] = field(default=())
-    """Single parameters that win over all files."""
+    """Single parameters that override all files."""
     plant: str = "mujoco"
     """See :data:`dexstack.plants.PLANTS`."""
     world: World = AS_BELIEVED
-    """What the plant has of what the controller believes."""
+    """Deviations of the plant from the controller's model."""
+    namespace: str = ""
+    """Namespace of the nodes, which selects sections of the files."""
 
 
 def blocks_of(task: type[Task], plant: str, own: Iterable[type] = ()) -> dict[type, str]:
-    """Every parameter block of a closed loop.
+    """Return all parameter blocks of a closed loop, each with its node.
 
     Args:
         own: blocks of a planner and a supervisor that do not come with dexstack.
@@ -79,20 +82,18 @@ def blocks_of(task: type[Task], plant: str, own: Iterable[type] = ()) -> dict[ty
 
 
 def read_settings(spec: Spec) -> dict[type, Any]:
-    """One object of every parameter class of :func:`blocks_of`.
+    """Return one object of every parameter class of :func:`blocks_of`.
 
     Raises:
-        ConfigError: an unknown task or plant, an unreadable file, a parameter that nothing has or
-            that is out of its range.
+        ConfigError: an unknown task or plant, an unreadable file, or a parameter that is unknown or
+            out of range.
     """
     task, overrides = load_task(spec.task), {"planner": chosen_planner(spec), **dict(spec.overrides)}
     files = parameter_files(replace(spec, overrides=tuple(overrides.items())))
 
     def block(cls: type, node: str) -> Any:
-        values: dict[str, Any] = {}
-        for path in files:
-            values.update(read_parameter_file(path, node))
-        return make_params(cls, {**values, **overrides}, ignore_unknown=True)
+        values = {**node_parameters(files, node, spec.namespace), **overrides}
+        return make_params(cls, values, ignore_unknown=True)
 
     blocks = blocks_of(task, spec.plant, own_blocks(block(PlannerParams, "mpc"), task.supervisor))
     known = {f.name for cls in blocks for f in fields(cls)}
@@ -104,34 +105,29 @@ def read_settings(spec: Spec) -> dict[type, Any]:
 
 
 def chosen_planner(spec: Spec) -> str:
-    """The planner's name: that of the overrides, of the user's files, of the object's file, or of
-    the task's; the first there is.
+    """Return the planner's name from the first of: overrides, the user's files, the object's file,
+    the task's files.
 
     Raises:
         ConfigError: an unknown task, or an unreadable file.
     """
+
+    def named(files: Iterable[str | Path]) -> str:
+        return str(node_parameters(files, "mpc", spec.namespace).get("planner", ""))
+
     overrides = dict(spec.overrides)
     if "planner" in overrides:
         return str(overrides["planner"])
-
-    def named(files: Sequence[Path]) -> str:
-        return next(
-            (str(v["planner"]) for f in reversed(files) if "planner" in (v := read_parameter_file(f, "mpc"))),
-            "",
-        )
-
-    task = load_task(spec.task)
     return (
-        named([Path(f) for f in spec.files])
-        or task.planner_for(spec.object, spec.hand)
+        named(spec.files)
+        or load_task(spec.task).planner_for(spec.object, spec.hand)
         or named(task_files(spec.task))
         or PlannerParams().planner
     )
 
 
 def parameter_files(spec: Spec) -> list[Path]:
-    """The files of a run, the last wins: the task's, what it has otherwise with its planner, the
-    user's.
+    """Return the files of a run, the last wins: the task's, the task's for its planner, the user's.
 
     Raises:
         ConfigError: see :func:`chosen_planner`.
@@ -139,30 +135,76 @@ def parameter_files(spec: Spec) -> list[Path]:
     return [*task_files(spec.task, chosen_planner(spec)), *(Path(f) for f in spec.files)]
 
 
+def node_parameters(files: Iterable[str | Path], node: str, namespace: str = "") -> dict[str, Any]:
+    """Return the parameters that the files give to a node; the last file wins.
+
+    Raises:
+        ConfigError: an unreadable file.
+    """
+    read = (read_parameter_file(path, node, namespace) for path in files)
+    return {name: value for values in read for name, value in values.items()}
+
+
 def make_task(spec: Spec, settings: Mapping[type, Any]) -> Task:
-    """The task with its parameters."""
+    """Return the task with its parameters."""
     task = load_task(spec.task)
     return task(settings[task.Params], spec.object, spec.hand)
 
 
-def check_files(files: Sequence[Path], blocks: Blocks) -> None:
-    """Refuse what no node would read.
+def check_files(files: Iterable[Path], blocks: Blocks) -> None:
+    """Reject sections and parameters that no node reads.
 
     Raises:
-        ConfigError: a section of no node, or a parameter that its node does not have.
+        ConfigError: a section of an unknown node, or a parameter that its node does not have.
     """
-    known: dict[str, set[str]] = {}
-    for cls, node in (*blocks.items(), *NODE_BLOCKS):
+    known = {node: {f.name for cls in own for f in fields(cls)} for node, own in NODE_BLOCKS.items()}
+    for cls, node in blocks.items():
         known.setdefault(node, set()).update(f.name for f in fields(cls))
+    every = set().union(*known.values())
     for path in files:
-        for node, names in read_sections(path).items():
-            _check_section(path, node, names, known)
+        for section in read_sections(path):
+            taken = every if section.node == "**" else known.get(section.node)
+            if taken is None:
+                raise unknown_name(f"node of a section of {path}", section.node, known)
+            for name in section.values:
+                if name not in taken:
+                    raise unknown_name(f"parameter of section '{section.key}' of {path}", name, taken)
 
 
-def _check_section(path: Path, node: str, names: Iterable[str], known: Mapping[str, set[str]]) -> None:
-    if node != "**" and node not in known:
-        raise unknown_name(f"node of a section of {path}", node, known)
-    taken = set().union(*known.values()) if node == "**" else known[node]
-    for name in names:
-        if name not in taken:
-            raise unknown_name(f"parameter of section '{node}' of {path}", name, taken)
+def unmatched_sections(files: Iterable[Path], namespace: str) -> list[str]:
+    """Return one sentence per section that is restricted to a namespace other than the given one."""
+    return [
+        f"section '{s.key}' of {path} matches no node in the namespace '/{namespace}'; "
+        f"'/**/{s.node}' matches any namespace"
+        for path in files
+        for s in read_sections(path)
+        if not s.matches(s.node, namespace)
+    ]
+
+
+def check_run(spec: Spec, *, simulated: bool = True) -> None:
+    """Read task, object, hand, plant, parameters and θ of a run.
+
+    JAX is imported only if a learned θ is named.
+
+    Args:
+        simulated: whether the run uses the plant.
+
+    Raises:
+        ConfigError: a file, mesh, pose, name or parameter cannot be used, or a library is not
+            installed.
+    """
+    if simulated:
+        check_plant(spec.plant)
+    settings = read_settings(spec)
+    planner: PlannerParams = settings[PlannerParams]
+    if planner.planner not in PLANNERS:
+        raise unknown_name("planner", planner.planner, PLANNERS)
+    robot, obj, start = make_task(spec, settings).scene(spec.world)
+    robot.pose(start.hand_pose)
+    _ = obj.parts  # a mesh that is not convex may need a library that is not installed
+    if planner.theta:
+        from dexstack.control.theta_file import theta_for  # imports JAX
+
+        step, joints = settings[MpcParams].step, len(robot.joint_names)
+        theta_for(planner.theta, object_name=obj.name, robot_name=robot.name, step=step, joints=joints)

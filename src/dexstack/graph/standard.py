@@ -1,8 +1,7 @@
-"""Nodes that a ROS 2 installation brings, where the graph has nodes of its own or none; ``ros2
-launch`` starts those that are installed.
+"""Standard nodes of a ROS 2 installation, which ``ros2 launch`` starts in place of, or in addition to,
+the graph's own; ``dexstack up`` needs none of them.
 
-``dexstack up`` needs none of them. What is installed is asked of the ament index, as ``ros2 run``
-does.
+The ament index says what is installed, as for ``ros2 run``.
 """
 
 from __future__ import annotations
@@ -16,41 +15,42 @@ from typing import Any
 
 from dexstack.config import share_dir
 from dexstack.errors import ConfigError
-from dexstack.graph.modes import Argument, NodeDescription
+from dexstack.graph.arguments import YES_NO, Argument
+from dexstack.graph.modes import NodeDescription
 from dexstack.model.hand import load_hand
 
-STANDARD = Argument(
-    "standard", "yes", "use the nodes of the ROS 2 installation where they are installed", ("yes", "no")
+LAUNCH_ARGUMENTS = (
+    Argument("standard", "yes", "use the standard nodes of the ROS 2 installation where installed", YES_NO),
+    Argument("rviz", "no", "open rviz with config/dexstack.rviz", YES_NO),
+    Argument("foxglove", "no", "start foxglove_bridge for the Foxglove application", YES_NO),
 )
-RVIZ = Argument("rviz", "no", "open rviz on config/dexstack.rviz", ("yes", "no"))
-LAUNCH_ARGUMENTS = (STANDARD, RVIZ)
-"""What launch files take beside the arguments of a mode."""
+"""Arguments of launch files in addition to those of a mode."""
 PICTURE = "object_pose/image"
 
 
 @dataclass(frozen=True)
 class StandardNode(NodeDescription):
-    """One process whose program is not dexstack's."""
+    """One process of a program that is not part of dexstack."""
 
-    parameters: Mapping[str, Any] = field(default_factory=dict)  # lists, too
+    parameters: Mapping[str, Any] = field(default_factory=dict)  # may hold lists
     program: Path = Path()
     arguments: tuple[str, ...] = ()
 
     @property
     def command(self) -> list[str]:
-        """The program, before its ROS arguments."""
+        """Command line before the ROS arguments."""
         return [str(self.program), *self.arguments]
 
 
 def find_program(package: str, executable: str) -> Path | None:
-    """A program of an installed package; None where the package or the program is not installed."""
+    """Return the path of a program; None if the package or the program is not installed."""
     prefix = find_package(package)
     path = Path() if prefix is None else prefix / "lib" / package / executable
     return path if path.is_file() and os.access(path, os.X_OK) else None
 
 
 def find_package(package: str) -> Path | None:
-    """Where a package is installed; None where it is not."""
+    """Return the prefix of a package; None if it is not installed."""
     try:
         from ament_index_python.packages import PackageNotFoundError, get_package_prefix
     except ImportError:
@@ -62,16 +62,12 @@ def find_package(package: str) -> Path | None:
 
 
 def use_standard_nodes(nodes: Sequence[NodeDescription], *, simulated: bool) -> list[NodeDescription]:
-    """The graph with what is installed in the place of own nodes, or beside them.
+    """Return the graph with installed standard nodes in place of, or next to, its own.
 
     Args:
-        simulated: there is a simulator, here or elsewhere, whose time the standard nodes take from
-            ``clock``.
+        simulated: whether a simulator, here or elsewhere, provides the time on ``clock``.
     """
-    made = []
-    for own in nodes:
-        taken = _TAKEN.get(own.name)
-        made += [own] if taken is None else taken(own)
+    made = [n for own in nodes for n in (_REPLACED[own.name](own) if own.name in _REPLACED else [own])]
     time = {"use_sim_time": True} if simulated else {}
     return [
         replace(n, parameters={**n.parameters, **time}) if isinstance(n, StandardNode) else n for n in made
@@ -79,22 +75,45 @@ def use_standard_nodes(nodes: Sequence[NodeDescription], *, simulated: bool) -> 
 
 
 def rviz(graph: Sequence[NodeDescription], *, simulated: bool) -> NodeDescription:
-    """rviz with the stack's view of the graph; who closes its window does not get it again.
+    """Return rviz with ``config/dexstack.rviz``; it is not restarted after its window is closed.
 
     Raises:
         ConfigError: rviz2 is not installed.
     """
-    program = find_program("rviz2", "rviz2")
-    if program is None:
-        raise ConfigError("'rviz' needs the package rviz2, which is not installed")
     view = ("-d", str(share_dir() / "config" / "dexstack.rviz"))
-    return replace(
-        _standard(graph[0], "rviz", program, {"use_sim_time": simulated}), arguments=view, respawn=False
-    )
+    node = _standard(graph[0], "rviz", _required("rviz2"), {"use_sim_time": simulated})
+    return replace(node, arguments=view, respawn=False)
+
+
+def foxglove_bridge(graph: Sequence[NodeDescription], *, simulated: bool) -> NodeDescription:
+    """Return foxglove_bridge on its default port, for this machine only.
+
+    Clients may call ``hand/stop`` and no other service; they cannot publish or set parameters.
+
+    Raises:
+        ConfigError: foxglove_bridge is not installed.
+    """
+    parameters = {
+        "address": "127.0.0.1",
+        "capabilities": ["services", "connectionGraph"],
+        "service_whitelist": [".*/hand/stop$"],
+        "use_sim_time": simulated,
+    }
+    return _standard(graph[0], "foxglove_bridge", _required("foxglove_bridge"), parameters)
+
+
+def _required(package: str) -> Path:
+    program = find_program(package, package)
+    if program is None:
+        raise ConfigError(
+            f"the package {package} is not installed; "
+            f"install it with sudo apt install ros-$ROS_DISTRO-{package.replace('_', '-')}"
+        )
+    return program
 
 
 def _standard(own: NodeDescription, name: str, program: Path, parameters: Mapping[str, Any]) -> StandardNode:
-    """In the namespace of one of the graph's nodes, and with its clock."""
+    """Return a node in the namespace of ``own``, with its clock and environment."""
     kept = {
         "namespace": own.namespace,
         "remappings": own.remappings,
@@ -105,7 +124,7 @@ def _standard(own: NodeDescription, name: str, program: Path, parameters: Mappin
 
 
 def _robot_state(own: NodeDescription) -> list[NodeDescription]:
-    """robot_state_publisher has the links; where the palm and the object are the own node knows."""
+    """Leave the links to robot_state_publisher; the own node keeps the frames of palm and object."""
     program = find_program("robot_state_publisher", "robot_state_publisher")
     if program is None:
         return [own]
@@ -120,8 +139,10 @@ def _robot_state(own: NodeDescription) -> list[NodeDescription]:
 
 
 def _recorder(own: NodeDescription) -> list[NodeDescription]:
-    """rosbag2 writes a folder of that name, of MCAP files; it refuses one that is there, so that it
-    is not started again."""
+    """Record with rosbag2 into a folder of MCAP files.
+
+    The folder is a new one and the node is not restarted, since rosbag2 refuses an existing folder.
+    """
     program = find_program("rosbag2_transport", "recorder")
     if program is None or find_package("rosbag2_storage_mcap") is None:
         return [own]
@@ -134,7 +155,7 @@ def _recorder(own: NodeDescription) -> list[NodeDescription]:
 
 
 def _pose_estimator(own: NodeDescription) -> list[NodeDescription]:
-    """The picture with the detection compressed, too, while somebody asks for it so."""
+    """Add a node that compresses the picture with the detections on demand."""
     program = find_program("image_transport", "republish")
     if program is None or find_package("compressed_image_transport") is None:
         return [own]
@@ -153,7 +174,7 @@ def _pose_estimator(own: NodeDescription) -> list[NodeDescription]:
 
 
 def _hand(own: NodeDescription) -> list[NodeDescription]:
-    """An aggregator's tree is of all graphs, as /diagnostics is: one in a namespace starts none."""
+    """Add an aggregator of diagnostics, except in a namespace: ``/diagnostics`` is shared by all graphs."""
     program = find_program("diagnostic_aggregator", "aggregator_node")
     if program is None or own.namespace:
         return [own]
@@ -161,25 +182,10 @@ def _hand(own: NodeDescription) -> list[NodeDescription]:
     return [own, replace(_standard(own, "analyzers", program, {}), parameter_files=groups)]
 
 
-def _foxglove(own: NodeDescription) -> list[NodeDescription]:
-    """With the bridge's own port; it, too, listens to this machine only, and offers what the own
-    node would."""
-    program = find_program("foxglove_bridge", "foxglove_bridge")
-    if program is None:
-        return [own]
-    shown = {
-        "address": "127.0.0.1",
-        "capabilities": ["services", "connectionGraph"],
-        "service_whitelist": [".*/hand/stop$"],
-    }
-    return [_standard(own, "foxglove_bridge", program, shown)]
-
-
-_TAKEN: dict[str, Callable[[NodeDescription], list[NodeDescription]]] = {
+_REPLACED: dict[str, Callable[[NodeDescription], list[NodeDescription]]] = {
     "robot_state": _robot_state,
     "recorder": _recorder,
     "pose_estimator": _pose_estimator,
     "hand": _hand,
-    "foxglove": _foxglove,
 }
-"""What runs in the place of an own node of that name."""
+"""Replacements of the graph's own nodes by name."""

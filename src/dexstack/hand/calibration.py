@@ -1,10 +1,9 @@
 """Zero offsets of a hand's joints, one file per serial number.
 
-Encoders are never mounted exactly: the angle a hand reports is the joint angle plus an offset that
-is its own for life (or until a motor is replaced). ``dexstack calibrate hand`` measures it, the
-driver subtracts it. With the servo off a person moves every joint from one of its stops to the
-other: the lower stop gives the offset, the upper one, which was held out, checks it and the
-encoder's scale.
+The angle that a hand reports is the joint angle plus a constant offset of its encoder.
+``dexstack calibrate hand`` measures it, the driver subtracts it. With the servo off a person moves
+every joint from one stop to the other: the lower stop gives the offset, the upper one, which is
+held out, checks it and the encoder's scale.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from dexstack.hand.allegro.protocol import JOINTS
 from dexstack.model.description import number_list, read_yaml
 
 LARGEST = 0.35
-"""An offset beyond this [rad] is a mistake, not an encoder."""
+"""Largest plausible offset [rad]."""
 HELD_OUT = np.radians(2.0)
-"""Largest error of the upper stop that was not used [rad]."""
+"""Largest error of the upper stop [rad]."""
 SMOOTH = 5
-"""Measurements of which the middle one counts."""
+"""Window of the median filter."""
 
 
 class StopSweep:
-    """What the joints reported while they were moved from stop to stop.
+    """Extreme angles of joints that are moved from stop to stop.
 
     Args:
         lower, upper: joint limits, which are the stops (n,) [rad].
@@ -41,7 +40,7 @@ class StopSweep:
         self.least, self.largest = np.full(lower.size, np.inf), np.full(lower.size, -np.inf)
 
     def add(self, q: np.ndarray) -> None:
-        """One measurement (n,) [rad] without any offset."""
+        """Add one measurement (n,) [rad], without offset correction."""
         self._recent = [*self._recent[1 - SMOOTH :], q]
         if len(self._recent) == SMOOTH:
             middle = np.median(self._recent, axis=0)
@@ -50,33 +49,33 @@ class StopSweep:
 
     @property
     def offsets(self) -> np.ndarray:
-        """(n,) from the lower stops [rad]."""
+        """Offsets (n,) from the lower stops [rad]."""
         return self.least - self._lower
 
     @property
     def errors(self) -> np.ndarray:
-        """(n,) where the upper stops are, with these offsets, beside where they should be [rad]."""
+        """Errors (n,) of the upper stops with these offsets [rad]."""
         return self.largest - self.offsets - self._upper
 
     @property
     def complete(self) -> bool:
-        """Whether every upper stop is where it should be."""
+        """True if every upper stop is where it should be."""
         return bool(np.all(np.abs(self.errors) <= HELD_OUT))
 
 
 def calibration_file(folder: str | Path, serial: str) -> Path:
-    """Where the offsets of the hand with this serial number are; an empty ``folder`` means the
-    user's configuration."""
+    """Return the file with the offsets of a hand; an empty ``folder`` means the user's
+    configuration."""
     if not folder:
         folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "dexstack" / "hands"
     return Path(folder) / f"{re.sub(r'[^A-Za-z0-9_-]', '_', serial)}.yaml"
 
 
 def load_offsets(folder: str | Path, serial: str) -> np.ndarray:
-    """(16,) [rad]; zeros for a hand that was never calibrated.
+    """Return the offsets (16,) [rad]; zeros for a hand that was never calibrated.
 
     Raises:
-        ConfigError: the file is not what :func:`save_offsets` writes.
+        ConfigError: invalid file.
     """
     path = calibration_file(folder, serial)
     if not path.is_file():
@@ -87,7 +86,7 @@ def load_offsets(folder: str | Path, serial: str) -> np.ndarray:
     offsets = number_list(path, "zero_offsets", document["zero_offsets"], JOINTS)
     if np.abs(offsets).max() > LARGEST:
         raise ConfigError(
-            f"{path} has an offset of {np.abs(offsets).max():.3g} rad; more than {LARGEST} rad is not an encoder's offset"
+            f"{path} has an offset of {np.abs(offsets).max():.3g} rad, at most {LARGEST} rad is plausible"
         )
     return offsets
 
@@ -95,11 +94,11 @@ def load_offsets(folder: str | Path, serial: str) -> np.ndarray:
 def save_offsets(
     folder: str | Path, serial: str, offsets: np.ndarray, *, measured: str, held_out: float
 ) -> Path:
-    """Write the offsets (16,) [rad], and the largest error of what was not used for them [rad];
-    where they went.
+    """Write the offsets (16,) [rad] and the largest error of the upper stops [rad]; return the
+    path.
 
     Raises:
-        ConfigError: they are implausible, or the file cannot be written.
+        ConfigError: implausible offsets, or the file cannot be written.
     """
     number_list("zero offsets", "zero_offsets", offsets, JOINTS)
     worst = int(np.argmax(np.abs(offsets)))
@@ -119,9 +118,8 @@ def save_offsets(
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")
-        part.write_text(
-            f"# Zero offsets [rad] of one hand: joint angle = reported angle - offset. Written by dexstack calibrate hand.\n{text}"
-        )
+        comment = "# Zero offsets [rad]: joint angle = reported angle - offset. By dexstack calibrate hand.\n"
+        part.write_text(comment + text)
         part.replace(path)
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror}") from None

@@ -1,15 +1,19 @@
-"""Commissioning: every joint alone, 3 degrees out and back, with a torque that cannot hurt.
+"""Commissioning: every joint moves alone, 3 degrees out and back, with a torque that cannot injure.
 
-Each joint is pushed away from its nearer limit by a torque that grows slowly from nothing and never
-exceeds :data:`LARGEST_TORQUE`, until its angle has moved by :data:`SWING`; then back. The others
-have no torque. What must be seen: the right joint moves, to the right side, as far as its torque
-explains, and all others stand still. Anything else ends it in the tick in which it is seen, with a
-name for what it is. A hand that passed is written down by its serial number; a real one is not
-enabled without that.
+The hand is limp at first and comes to rest under its weight. Then each joint, from the tip of a
+finger to its base, is pushed away from its nearer limit by a torque that grows from zero until the
+joint has moved by :data:`SWING`, and is pushed back; where it does not move, the other direction is
+tried. The torque is at most :data:`LARGEST_TORQUE` beyond the weight according to the model.
+Joints that passed are held weakly, which keeps the links beyond the pushed joint from swinging; all
+others have no torque. Required: the right joint moves in the right direction, with a plausible
+slope, and all others stand still. Everything else ends in zero torque at once, with a diagnosis. A
+hand that passed is recorded by its serial number; a real one is not enabled without that.
 
-The size is judged by the mobility, the angle that one newton metre makes in one second: the
-reciprocal of the damping in the hand's model, within a factor of :data:`SIZE`. No hand was there to
-check that factor against.
+Three numbers describe a joint: the torque at which it begins to move out and back (half of the sum
+is its load, half of the difference its dry friction), and its mobility, the slope of its speed over
+the torque beyond that: 1/damping of the model. Friction, load and lubrication vary from hand to
+hand and from joint to joint, so the mobility is compared with the model only to within
+:data:`UNLIKE_MODEL`, and with the median of the hand to within :data:`UNLIKE_OTHERS`.
 """
 
 from __future__ import annotations
@@ -26,269 +30,364 @@ from dexstack.hand.allegro.protocol import FINGERS, JOINTS
 from dexstack.hand.calibration import calibration_file
 from dexstack.hand.link import FaultKind, Feedback, HandFault, Link
 from dexstack.model.description import read_yaml
+from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import HandModel
 
 SWING = np.radians(3.0)
-"""How far every joint moves [rad]."""
+"""Motion of every joint [rad]."""
 BACK = np.radians(0.5)
-"""How near to its start it must come again [rad]."""
-STILL = np.radians(1.0)
-"""How far any other joint may move, and how far the wrong way this one [rad]."""
-TOO_FAR = np.radians(4.5)
+"""Distance from the start at which a joint counts as back [rad]."""
+STILL = np.radians(1.5)
+"""Largest motion of another joint, and of this one in the wrong direction [rad]."""
+TOO_FAR = np.radians(4.7)
+"""Largest motion of the pushed joint [rad]."""
 LARGEST_TORQUE = 0.12
-"""[N·m]"""
-TORQUE_RATE = 0.3
+"""Largest torque beyond gravity [N·m]."""
+TORQUE_RATE = 0.6
 """[N·m/s]"""
-PATIENCE = 1.0
-"""How long a joint may take to move, and as long to come back [s]."""
-REST = 0.1
-"""Time before every joint in which all must stand still [s]."""
-COAST = 0.05
-"""Time after the way out in which what torque comes late may still act, before the size is judged
-[s]."""
+PATIENCE = 0.5
+"""Time for a joint to move, and to come back [s]."""
+SETTLE, AT_REST, SETTLE_TIMEOUT = 0.5, np.radians(0.4), 90.0
+"""The hand is at rest when no smoothed angle changes by more than AT_REST in SETTLE [s]; it has
+SETTLE_TIMEOUT [s]."""
+SMOOTHING = 0.1
+"""Time constant of that smoothing [s]."""
+COAST = 0.03
+"""Time after a push for which delayed torque may act [s]."""
 SILENCE = 0.05
 """Longest gap between two measurements [s]."""
-SIZE = 1.7
-"""Largest factor between a joint's mobility and the model's."""
+HOLD_GAIN, HOLD_TORQUE = 1.0, 0.03
+"""Gain [N·m/rad] and largest torque [N·m] with which joints that passed are held."""
+UNLIKE_MODEL, UNLIKE_OTHERS = 3.0, 1.6
+"""Largest factors between the mobility of a joint and that of the model and of the hand's
+median."""
+EXPLAINED = 6.0
+"""Largest factor between a motion in progress and that of the model without friction."""
+UNSEEN = np.radians(2.0)
+"""Motion of the model without friction that must change an angle by a count [rad]."""
 MOVED = np.radians(0.2)
-"""A joint that moved less has not moved [rad]."""
+"""Motion that counts as motion [rad]."""
+HOTTEST = 60
+"""Temperature that ends commissioning [°C]."""
 FINGER_NAMES = ("index", "middle", "ring", "thumb")
 
 
 @dataclass(frozen=True)
 class JointResult:
-    """What one joint did."""
+    """Measurements of one joint."""
 
     joint: int
     moved: float
-    """[rad], to the right side."""
+    """[rad]"""
     largest_torque: float
     """[N·m]"""
     mobility: float
     """[rad/(N·m·s)]"""
     others: float
-    """Largest motion of any other joint [rad]."""
+    """Largest motion of another joint [rad]."""
+    breakaway: tuple[float, float]
+    """Torques at which the joint begins to move out and back, in the direction out [N·m]."""
 
 
 class Miswired(HandFault):
-    """The hand does not do what it should; the text says what is wrong with it."""
+    """The hand does not behave as its model; the text is a diagnosis."""
 
-    def __init__(self, text: str, joint: int, seconds: float) -> None:
-        super().__init__(
-            FaultKind.WRONG_HAND,
-            text,
-            "mend the wiring or the configuration, then: dexstack diagnose hand --all",
-        )
+    def __init__(self, text: str, joint: int, seconds: float = 0.0) -> None:
+        mend = "correct the wiring or the configuration, then: dexstack diagnose hand --all"
+        super().__init__(FaultKind.WRONG_HAND, text, mend)
         self.joint = joint
         self.seconds = seconds
-        """From the last good measurement to the end of the torque [s]."""
+        """Time from the last good measurement to the end of the torque [s]."""
 
 
 def finger_of(joint: int) -> str:
-    """The name of a joint's finger."""
+    """Return the name of a joint's finger."""
     return FINGER_NAMES[joint // FINGERS]
 
 
-def _silently(joint: int) -> None:
-    """Nobody watches."""
+def _named(joint: int) -> str:
+    return f"joint {joint} ({finger_of(joint)})"
 
 
 def commission(
     link: Link,
     hand: HandModel,
     joints: Iterable[int] = range(JOINTS),
-    announce: Callable[[int], None] = _silently,
+    announce: Callable[[int], None] = lambda joint: None,
 ) -> list[JointResult]:
-    """Move the joints of a started hand, one after the other.
+    """Move the joints of a started hand one after the other.
 
     Args:
         link: started, with zero torque; it is left so.
-        hand: what it should be.
-        joints: which; where all are, those of the long fingers are compared with each other, too.
+        hand: its model.
+        joints: which; with all of them the mobilities are compared, too.
         announce: called with every joint before it moves: two joints whose motors *and* encoders
             are swapped obey their torques, and only a person sees that the wrong one moves.
 
+    Returns:
+        The measurements in the order of the joints.
+
     Raises:
-        Miswired: what it is instead.
+        Miswired: the diagnosis.
         HandFault: the link failed.
     """
-    results = []
-    for joint in joints:
+    run = _Run(link, hand)
+    run.settle()
+    for joint in sorted(joints, key=lambda j: (j // FINGERS, -j)):
         announce(joint)
-        results.append(_Try(link, hand, joint).run())
+        run.test(joint)
+    link.write(np.zeros(hand.lower.size))
+    results = [run.results[joint] for joint in sorted(run.results)]
     if len(results) == JOINTS:
-        _compare(results)
+        _compare(link, results)
     return results
 
 
 def check_at_rest(feedback: Feedback, hand: HandModel, rad_per_count: float) -> None:
-    """Angles that no hand can have, before anything moves.
+    """Reject impossible angles before anything moves.
 
     Raises:
-        Miswired: there are some.
+        Miswired: the diagnosis.
     """
     margin = 0.5
     outside = np.flatnonzero((feedback.q < hand.lower - margin) | (feedback.q > hand.upper + margin))
     if not outside.size:
         return
+    joint = int(outside[0])
     swapped = np.rint(feedback.q / rad_per_count).astype(np.int64).astype(np.int16).byteswap() * rad_per_count
     if np.all((swapped > hand.lower - margin) & (swapped < hand.upper + margin)):
-        raise Miswired("the bytes of the angles are swapped", int(outside[0]), 0.0)
-    joint = int(outside[0])
-    raise Miswired(
-        f"joint {joint} says {feedback.q[joint]:+.2f} rad, far outside its limits: inverted or of wrong scale",
-        joint,
-        0.0,
-    )
+        raise Miswired("the bytes of the angles are swapped", joint)
+    angle = f"joint {joint} reads {feedback.q[joint]:+.2f} rad"
+    raise Miswired(f"{angle}, far outside its limits: inverted or of wrong scale", joint)
 
 
-class _Try:
-    """One joint, out and back."""
+class _Push:
+    """Torque and motion of a joint that is pushed in one direction."""
 
-    def __init__(self, link: Link, hand: HandModel, joint: int) -> None:
-        self._link, self._joint = link, joint
-        self._lower, self._upper = hand.lower, hand.upper
-        self._expected = 1.0 / hand.damping[joint]
+    def __init__(self, begin: float, load: float) -> None:
+        self.begin = begin
+        self._load = load
+        self.torques: list[float] = []
+        self.moved: list[float] = []
+        self.dt: list[float] = []
+        self.impulse = 0.0
+        """∫ torque dt [N·m·s]"""
+        self.surplus = 0.0
+        """The same of the torque beyond gravity."""
+        self.done = False
+        """The joint moved as far as it should."""
+
+    def add(self, torque: float, moved: float, dt: float) -> None:
+        self.torques.append(torque)
+        self.moved.append(moved)
+        self.dt.append(dt)
+        self.impulse += torque * dt
+        self.surplus += max(torque - self._load, 0.0) * dt
+
+    def fit(self) -> tuple[float, float]:
+        """Return breakaway torque [N·m] and mobility [rad/(N·m·s)]: the least-squares fit of
+        moved = mobility · ∫ max(torque − breakaway, 0) dt."""
+        torques, moved, dt = (np.array(x) for x in (self.torques, self.moved, self.dt))
+        best = (np.inf, 0.0, 0.0)
+        for breakaway in np.linspace(0.0, torques.max(), 60, endpoint=False):
+            drive = np.cumsum(np.maximum(torques - breakaway, 0.0) * dt)
+            mobility = float(drive @ moved / max(drive @ drive, 1e-18))
+            best = min(best, (float(np.sum((moved - mobility * drive) ** 2)), float(breakaway), mobility))
+        return best[1], best[2]
+
+
+class _Run:
+    """Commissioning of one hand."""
+
+    def __init__(self, link: Link, hand: HandModel) -> None:
+        self._link, self._hand = link, hand
+        self._gravity = GravityCompensation(hand)
         self._tau = np.zeros(hand.lower.size)
-        self._sums = 0.0
+        self.results: dict[int, JointResult] = {}
+        self._held: list[int] = []
+        self._joint = -1
+        self._last = self._now = 0.0
+
+    def settle(self) -> None:
+        """Wait without torque until the hand is at rest."""
+        first = now = self._read(None)
+        since, smooth = first.t, first.q.copy()
+        reference = smooth.copy()
+        while now.t < since + SETTLE:
+            before, now = now, self._read(now)
+            self._link.write(np.zeros_like(self._tau))
+            smooth += (now.q - smooth) * min((now.t - before.t) / SMOOTHING, 1.0)
+            away = np.abs(smooth - reference)
+            if away.max() > AT_REST:
+                since, reference = now.t, smooth.copy()
+            if now.t > first.t + SETTLE_TIMEOUT:
+                self._end(f"{_named(int(np.argmax(away)))} does not come to rest without torque")
+        self._feedback = now
+
+    def test(self, joint: int) -> None:
+        """Push one joint out and back."""
+        self._joint = joint
+        self._check_temperature()
+        lower, upper = self._hand.lower[joint], self._hand.upper[joint]
+        self._start = self._feedback.q.copy()
         self._largest = self._others = 0.0
-
-    def run(self) -> JointResult:
-        link, joint = self._link, self._joint
-        first = rest = self._read(None)
-        while rest.t < first.t + REST:
-            self._send(0.0)
-            rest = self._read(rest)
-        self._start, self._last = rest.q.copy(), rest.t
-        self._side = 1.0 if rest.q[joint] < 0.5 * (self._lower[joint] + self._upper[joint]) else -1.0
-        self._seen_change = False
-        out = self._coast(self._go(rest, lambda moved: moved >= SWING, 1.0))
-        moved = self._moved(out)
-        mobility = moved / max(self._sums, 1e-9)
-        if not 1.0 / SIZE <= mobility / self._expected <= SIZE:
-            self._end(self._size(mobility))
-        self._go(out, lambda moved: moved <= BACK, -1.0)
-        link.write(np.zeros_like(self._tau))
-        return JointResult(joint, moved, self._largest, mobility, self._others)
-
-    def _moved(self, feedback: Feedback) -> float:
-        """Angle of the joint from its start, to the side it is pushed to first [rad]."""
-        return float(self._side * (feedback.q[self._joint] - self._start[self._joint]))
-
-    def _coast(self, feedback: Feedback) -> Feedback:
-        """Without torque: all that was asked for has then acted, however late it came to the
-        motor."""
-        until = feedback.t + COAST
-        while feedback.t < until:
-            feedback = self._read(feedback)
-            self._judge(feedback, self._moved(feedback), 1.0)
-            self._send(0.0)
-        return feedback
-
-    def _go(self, feedback: Feedback, done: Callable[[float], bool], direction: float) -> Feedback:
-        """Push until ``done(angle moved from the start)``."""
-        begin, torque = feedback.t, 0.0
-        while True:
-            now = self._read(feedback)
-            dt, feedback = now.t - feedback.t, now
-            if direction > 0.0:
-                self._sums += torque * dt
-            moved = self._moved(now)
-            self._judge(now, moved, direction)
-            if done(moved):
-                self._send(0.0)
-                return now
-            if now.t - begin > PATIENCE:
-                self._end(self._silent())
-            torque = min(torque + TORQUE_RATE * dt, LARGEST_TORQUE)
-            self._largest = max(self._largest, torque)
-            self._send(direction * self._side * torque)
-
-    def _judge(self, now: Feedback, moved: float, direction: float) -> None:
-        joint = self._joint
-        away = np.abs(now.q - self._start)
-        self._seen_change |= bool(away[joint] > 0.0)
-        away[joint] = 0.0
-        self._others = max(self._others, float(away.max()))
-        other = int(np.argmax(away))
-        if away[other] > STILL:
-            if other % FINGERS == joint % FINGERS:
-                self._end(
-                    f"{finger_of(joint)} and {finger_of(other)} are swapped: joint {joint} was pushed, joint {other} moved"
-                )
-            self._end(
-                f"joint {joint} was pushed, joint {other} moved: wired to the wrong joint, or not free to move"
-            )
-        if moved < -STILL:
-            self._end(f"joint {joint} ({finger_of(joint)}) is inverted: it moved against its torque")
-        if moved > TOO_FAR or (
-            direction > 0.0 and moved > STILL and moved > 3.0 * SIZE * self._expected * self._sums + STILL
-        ):
-            self._end(self._size(moved / max(self._sums, 1e-9)))
-        if not self._seen_change and self._expected * self._sums > np.radians(2.0):
+        self._changed = False
+        self._side = 1.0 if self._start[joint] < 0.5 * (lower + upper) else -1.0
+        out = self._push(1.0, lambda moved: moved >= SWING)
+        if not out.done:  # at a stop or against an object: try the other direction
+            self._pause(0.2, check=False)
+            self._start = self._feedback.q.copy()
+            self._side = -self._side
+            out = self._push(1.0, lambda moved: moved >= SWING)
+        if not out.done:
             self._end(self._silent())
+        self._pause(COAST)
+        moved = self._moved()
+        breakaway, mobility = out.fit()
+        factor = mobility * self._hand.damping[joint]
+        if not 1.0 / UNLIKE_MODEL <= factor <= UNLIKE_MODEL:
+            self._end(_size(joint, factor))
+        back = self._push(-1.0, lambda moved: moved <= BACK)
+        if not back.done and moved - self._moved() < MOVED:  # an object may have moved behind it
+            self._end(f"{_named(joint)} does not come back with {self._largest:.2f} N·m")
+        self._held.append(joint)
+        self._pause(COAST)
+        self.results[joint] = JointResult(
+            joint, moved, self._largest, mobility, self._others, (breakaway, -back.fit()[0])
+        )
 
-    def _size(self, mobility: float) -> str:
-        factor, name = mobility / self._expected, f"joint {self._joint} ({finger_of(self._joint)})"
-        if factor > 10.0:
-            return f"{name} moved {factor:.0f} times as far as its torque explains: are the bytes of the torques swapped?"
-        if factor > 1.0:
-            return f"{name} moved {factor:.1f} times as far as its torque explains: its encoder's scale or its motor's is wrong"
-        return f"{name} moved {factor:.2f} times as far as its torque explains: the supply is weak, or the scale is wrong"
+    # --- motion
+
+    def _moved(self) -> float:
+        """Motion of the joint from its start, in the direction of the first push [rad]."""
+        return float(self._side * (self._feedback.q[self._joint] - self._start[self._joint]))
+
+    def _push(self, direction: float, done: Callable[[float], bool]) -> _Push:
+        """Push until ``done(motion from the start)``, or until something is in the way."""
+        load = max(direction * self._side * float(self._gravity(self._feedback.q)[self._joint]), 0.0)
+        limit = LARGEST_TORQUE + load
+        push, torque, origin = _Push(self._feedback.t, load), 0.0, self._moved()
+        while True:
+            before, now = self._feedback, self._step(direction * self._side * torque)
+            moved, dt = self._moved(), now.t - before.t
+            push.add(torque, direction * (moved - origin), dt)
+            self._largest = max(self._largest, torque)
+            push.done = done(moved)
+            if not self._blocked(moved):
+                self._check(moved, push, direction)
+                if not push.done and now.t - push.begin <= PATIENCE:
+                    torque = min(torque + TORQUE_RATE * dt, limit)
+                    continue
+            self._step(0.0)
+            return push
+
+    def _pause(self, seconds: float, check: bool = True) -> None:
+        """Hold without pushing."""
+        until = self._feedback.t + seconds
+        while self._feedback.t < until:
+            self._step(0.0)
+            if check:
+                self._check(self._moved(), None, 1.0)
+
+    def _step(self, torque: float) -> Feedback:
+        """Send the torque of the pushed joint and of those that are held; return the next
+        feedback."""
+        self._tau[:] = 0.0
+        for j in self._held:
+            error = self._start[j] - self._feedback.q[j]
+            self._tau[j] = np.clip(HOLD_GAIN * error, -HOLD_TORQUE, HOLD_TORQUE)
+        if torque:
+            self._tau[self._joint] = torque
+        self._link.write(self._tau)
+        self._feedback = self._read(self._feedback)
+        return self._feedback
+
+    # --- checks
+
+    def _blocked(self, moved: float) -> bool:
+        """Return True if the joint moves another one, through an object between the two."""
+        away = np.abs(self._feedback.q - self._start)
+        away[self._joint] = 0.0
+        return moved > 3.0 * MOVED and bool(away.max() > STILL)
+
+    def _check(self, moved: float, push: _Push | None, direction: float) -> None:
+        joint = self._joint
+        away = np.abs(self._feedback.q - self._start)
+        self._changed |= bool(away[joint] > 0.0)
+        away[joint] = 0.0
+        other = int(np.argmax(away))
+        self._others = max(self._others, float(away[other]))
+        if away[other] > STILL:
+            pushed = f"joint {joint} was pushed, joint {other} moved"
+            if other % FINGERS == joint % FINGERS:
+                self._end(f"{finger_of(joint)} and {finger_of(other)} are swapped: {pushed}")
+            self._end(f"{pushed}: wired to the wrong joint, or not free to move")
+        if moved < -STILL:
+            self._end(f"{_named(joint)} is inverted: it moved against its torque")
+        expected = 0.0 if push is None else push.impulse / self._hand.damping[joint]
+        too_fast = push is not None and direction > 0.0 and moved > np.radians(1.0) + EXPLAINED * expected
+        if push is not None and not self._changed and push.surplus / self._hand.damping[joint] > UNSEEN:
+            self._end(self._silent())
+        if moved > TOO_FAR or too_fast:
+            self._end(_size(joint, moved / max(expected, 1e-6)))
 
     def _silent(self) -> str:
-        name = f"joint {self._joint} ({finger_of(self._joint)})"
-        if not self._seen_change:
+        name = _named(self._joint)
+        if not self._changed:
             return f"the encoder or the motor of {name} is dead: its angle is the same to the last count"
-        return f"{name} does not move with {self._largest:.2f} N·m: its motor is dead, the supply is weak, or something is in the way"
+        cause = "its motor is dead, the supply is weak, or something is in the way"
+        return f"{name} does not move with {self._largest:.2f} N·m: {cause}"
+
+    def _check_temperature(self) -> None:
+        hottest = max(getattr(self._link, "temperatures", [0]))
+        if hottest >= HOTTEST:
+            self._end(f"a sensor is at {hottest} °C; commissioning ends at {HOTTEST} °C")
 
     def _read(self, before: Feedback | None) -> Feedback:
         feedback = self._link.read(SILENCE)
-        if feedback is None or (before is not None and feedback.t - before.t > SILENCE):
-            self._last = before.t if before is not None else 0.0
-            self._end(f"no angles for {SILENCE:g} s while joint {self._joint} was pushed")
         if before is not None:
             self._last = before.t
+        if feedback is None or (before is not None and feedback.t - before.t > SILENCE):
+            self._end(f"no joint angles for {SILENCE:g} s while joint {self._joint} was pushed")
         self._now = feedback.t
         return feedback
 
-    def _send(self, torque: float) -> None:
-        self._tau[self._joint] = torque
-        self._link.write(self._tau)
-
     def _end(self, text: str) -> None:
         self._link.servo_off()
-        raise Miswired(text, self._joint, getattr(self, "_now", 0.0) - self._last)
+        raise Miswired(text, self._joint, self._now - self._last)
 
 
-def _compare(results: list[JointResult]) -> None:
-    """The three long fingers are alike: their joints must be, too."""
+def _size(joint: int, factor: float) -> str:
+    moved = f"{_named(joint)} moved {factor:.1f} times as far as its torque explains"
+    if factor > 10.0:
+        return f"{moved}: are the bytes of the torques swapped?"
+    if factor > 1.0:
+        return f"{moved}: the scale of its encoder or of its motor is wrong"
+    return f"{moved}: the supply is weak, or the scale is wrong"
+
+
+def _compare(link: Link, results: list[JointResult]) -> None:
+    """Compare the mobilities with the median of the hand."""
     mobility = np.array([r.mobility for r in results])
-    for row in range(FINGERS):
-        alike = mobility[[row, row + FINGERS, row + 2 * FINGERS]]
-        factor = alike / np.median(alike)
-        worst = int(np.argmax(np.abs(np.log(factor))))
-        if not 1.0 / SIZE <= factor[worst] <= SIZE:
-            joint = row + FINGERS * worst
-            raise Miswired(
-                f"joint {joint} ({finger_of(joint)}) moves {factor[worst]:.1f} times as far as in the other fingers",
-                joint,
-                0.0,
-            )
+    factor = mobility / np.median(mobility)
+    worst = int(np.argmax(factor))
+    if factor[worst] > UNLIKE_OTHERS:
+        link.servo_off()
+        raise Miswired(f"{_named(worst)} moved {factor[worst]:.1f} times as far as the other joints", worst)
 
 
-# --- what is kept ----------------------------------------------------------------------------------------------------------------------
+# --- records
 
 
 def commissioning_file(folder: str | Path, serial: str) -> Path:
-    """Where the result of the hand with this serial number is."""
+    """Return the file with the result of a hand."""
     return calibration_file(folder, serial).with_suffix(".commissioned.yaml")
 
 
 def save_commissioning(
     folder: str | Path, serial: str, results: list[JointResult], *, measured: str, hardware: str
 ) -> Path:
-    """Write down that a hand passed.
+    """Record that a hand passed.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -313,16 +412,15 @@ def save_commissioning(
 
 
 def check_commissioned(folder: str | Path, serial: str) -> None:
-    """Refuse a hand that never passed.
+    """Reject a hand that was not commissioned.
 
     Raises:
-        ConfigError: it did not, or its file is not what :func:`save_commissioning` writes.
+        ConfigError: it was not, or its file is invalid.
     """
     path = commissioning_file(folder, serial)
     if not path.is_file():
-        raise ConfigError(
-            f"the hand {serial} was never commissioned; nothing in it, nobody in reach, then: dexstack diagnose hand --all"
-        )
+        command = "with the hand empty and no person in reach: dexstack diagnose hand --all"
+        raise ConfigError(f"the hand {serial} was never commissioned; {command}")
     document = read_yaml(path, ("serial", "measured", "hardware", "mobility"), ())
     if document["serial"] != serial:
         raise ConfigError(f"{path} belongs to the hand '{document['serial']}', not to '{serial}'")

@@ -1,5 +1,5 @@
-"""What a driver needs of a hand, whatever is between the two: feedback, torques, and faults that
-say what mends them."""
+"""Interface between a driver and a hand, independent of what connects the two: feedback, torques,
+and faults that name their remedy."""
 
 from __future__ import annotations
 
@@ -37,16 +37,38 @@ class FaultKind(StrEnum):
 
 
 class HandFault(Exception):
-    """The hand cannot be driven (any more); its servo is off, or was told so."""
+    """The hand cannot be driven; its servo is off, or has been commanded off."""
 
     def __init__(self, kind: FaultKind, text: str, mend: str = "") -> None:
         super().__init__(text)
         self.kind = kind
         self.mend = mend
+        """Remedy: a command or an action."""
+
+    @property
+    def advice(self) -> str:
+        """The fault and its remedy in one line."""
+        return f"{self}. To mend: {self.mend}"
+
+
+class TransportError(Exception):
+    """A bus or a serial line cannot be used."""
+
+    fault_kind = FaultKind.BUS
+    lost = True
+    """The handle is useless and has to be opened again."""
+
+    def __init__(self, text: str, mend: str = "") -> None:
+        super().__init__(text)
+        self.mend = mend
+        """Remedy: a command or an action."""
+
+    def fault(self) -> HandFault:
+        return HandFault(self.fault_kind, str(self), self.mend)
 
 
 def never() -> bool:
-    """Nobody wants to stop."""
+    """Default of ``abandon``."""
     return False
 
 
@@ -56,77 +78,37 @@ class Feedback(NamedTuple):
     t: float
     """Time on the clock of the servo [s]."""
     stamp: float
-    """Time on the clock of everybody else [s]: the system's for a hand on a bus."""
+    """Time on the clock of the graph [s]: the system's for a hand on a bus."""
     q: np.ndarray
     """(16,) [rad]"""
 
 
 @runtime_checkable
 class Link(Protocol):
-    """How a driver reaches a hand: those of :mod:`dexstack.hand.links`, or the topics of a
+    """Connection of a driver to a hand: those of :mod:`dexstack.hand.links`, or the topics of a
     simulated one."""
 
     def ready(self) -> None:
-        """Find the hand and let it say where its joints are, without torque. Raises HandFault."""
+        """Find the hand and start its joint angles, without torque. Raises HandFault."""
 
     def start(self, abandon: Callable[[], bool] = never) -> None:
-        """Make the hand ready to be driven, with zero torque; give up when ``abandon()``. Raises
+        """Prepare the hand for torques, with zero torque; give up when ``abandon()``. Raises
         HandFault."""
 
     def read(self, timeout: float) -> Feedback | None:
-        """The newest feedback, None after ``timeout`` [s] without any. Raises HandFault."""
+        """Return the newest feedback, None after ``timeout`` [s] without any. Raises HandFault."""
 
     def write(self, tau: np.ndarray) -> None:
         """Send joint torques (N,) [N·m] in answer to the newest feedback. Raises HandFault."""
 
     def servo_off(self) -> None:
-        """Zero torque, at once; never raises."""
+        """Set zero torque at once; never raises."""
 
     def close(self) -> None:
         """Leave the hand limp; never raises."""
 
     def from_stamp(self, stamp: float) -> float:
-        """Time on the clock of the feedback of a stamp that others wrote [s]."""
+        """Convert a stamp on the clock of the graph to the clock of the feedback [s]."""
 
     def status(self) -> dict[str, Any]:
-        """For diagnostics."""
-
-
-@runtime_checkable
-class BusLink(Link, Protocol):
-    """A link to a hand on a bus, layer by layer, as ``dexstack diagnose`` and ``calibrate`` go
-    through them."""
-
-    bus: Any
-    """Where it is."""
-    computer: Any
-    """The clocks that go with it, ``monotonic()`` and ``system()`` [s]; with the ``plant`` behind
-    an emulated hand in simulated time."""
-    side: str
-    serial: str
-    """What its calibration and commissioning are kept by."""
-    offsets: np.ndarray
-    """Zero offsets (16,) [rad]."""
-    period: float
-    """Time between two sets of joint angles [s]."""
-    rad_per_count: float
-    """Resolution of the joint angles [rad]."""
-    sets: int
-    missed: int
-    arrival: float
-    """System time of the newest set [s]."""
-    mend_stream: str
-    """What mends a bus that loses sets."""
-
-    def open(self) -> None:
-        """Open the bus; nothing moves. Raises HandFault."""
-
-    def identify(self) -> tuple[Any, str]:
-        """Servo off; what the hand says about itself, and its serial number. Raises HandFault."""
-
-    def introduction(self) -> str:
-        """Who the hand is and that it is well, after :meth:`identify`. Raises HandFault."""
-
-    def stream(self) -> None:
-        """Wait for the first complete set of joint angles; the servo stays off. Raises
-        HandFault."""
+        """Return values for diagnostics."""

@@ -1,8 +1,7 @@
-"""Which link the hands of a family have: how a real one is reached, what emulates one, in real and
-in simulated time.
+"""Links to the hands of each family: a real one, and an emulated one in real and simulated time.
 
-:data:`WIRINGS` is the only place that says so; another kind of hand is another entry. Libraries of
-one kind (python-can, dynamixel-sdk) are imported where they are used.
+Another kind of hand is another entry of :data:`WIRINGS`. Libraries of one kind (python-can,
+dynamixel-sdk) are imported where they are used.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dexstack.errors import ConfigError
-from dexstack.hand.link import BusLink
+from dexstack.hand.bus_hand import BusHand
 from dexstack.hand.params import (
     CAN_INTERFACES,
     SERIAL_INTERFACES,
@@ -27,13 +26,13 @@ from dexstack.hand.watch import UNWATCHED, WatchParams
 from dexstack.model.hand import HandModel
 
 AUTO = "auto"
-"""The interface by which hands of the family are usually reached."""
+"""The usual interface of the family."""
 EMULATED = "emulated"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to drive a hand, whatever it is."""
+    """Parameters of the drivers of all families."""
 
     can: CanHandParams = field(default_factory=CanHandParams)
     motors: MotorParams = field(default_factory=MotorParams)
@@ -41,7 +40,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Emulation:
-    """What an emulated hand is, and what is wrong with it."""
+    """Identity and faults of an emulated hand."""
 
     params: EmulatedHandParams = field(default_factory=EmulatedHandParams)
     motors: MotorParams = field(default_factory=MotorParams)
@@ -51,33 +50,32 @@ class Emulation:
 
 @dataclass(frozen=True)
 class Wiring:
-    """How hands of one family are reached."""
+    """Connections of the hands of one family."""
 
     interfaces: tuple[str, ...]
-    """Of :class:`BusParams`; the first is a real hand's."""
+    """Interfaces of :class:`BusParams`; the first is the usual one of a real hand."""
     emulated: str
-    """The one on which an emulated hand is in real time."""
-    link: Callable[[HandModel, BusParams, Settings], BusLink]
+    """The interface of an emulated hand in real time."""
+    link: Callable[[HandModel, BusParams, Settings], BusHand]
     """Raises ConfigError."""
     firmware: Callable[[HandModel, BusParams, Emulation], Any]
-    """An emulated hand without input or output."""
+    """Makes an emulated hand without input or output."""
     loop: Callable[[Any, BusParams], Any]
     """Connects a firmware to its bus in real time, with ``run_until``, ``inject`` and ``close``.
     Raises ConfigError."""
-    simulated: Callable[[HandModel, BusParams, Settings, Sequence[str]], BusLink]
-    """A driver's link to an emulated hand in simulated time; the arguments are those of the
-    emulator's program. Raises ConfigError."""
+    simulated: Callable[[HandModel, BusParams, Settings, Sequence[str]], BusHand]
+    """Makes a link to an emulated hand in simulated time; the arguments are those of the emulator's
+    program. Raises ConfigError."""
     frozen_ticks: int = 0
-    """Least :attr:`WatchParams.frozen_ticks`. A LEAP hand's encoders say the same for as long as an
-    object blocks a joint, since a count is 1.5 mrad; its motors report a broken encoder
-    themselves."""
+    """Lower bound of :attr:`WatchParams.frozen_ticks`. A LEAP hand's encoders do not change while an
+    object blocks a joint, since a count is 1.5 mrad; its motors report a broken encoder."""
 
     def watch(self, params: WatchParams) -> WatchParams:
-        """Limits of the watch over the joints of a hand on a bus."""
+        """Return the limits of the watch for a hand on a bus."""
         return replace(params, frozen_ticks=max(params.frozen_ticks, self.frozen_ticks))
 
 
-def _can_link(hand: HandModel, bus: BusParams, settings: Settings) -> BusLink:
+def _can_link(hand: HandModel, bus: BusParams, settings: Settings) -> BusHand:
     from dexstack.hand.allegro.can_hand import CanHand
 
     return CanHand(hand.side, bus, settings.can)
@@ -96,28 +94,28 @@ def _can_loop(firmware: Any, bus: BusParams) -> Any:
     try:
         return EmulatorLoop(firmware, CanBus(bus))
     except BusError as error:
-        raise ConfigError(f"{error}; to mend: {error.mend}") from None
+        raise ConfigError(error.fault().advice) from None
 
 
-def _can_simulated(hand: HandModel, bus: BusParams, settings: Settings, arguments: Sequence[str]) -> BusLink:
+def _can_simulated(hand: HandModel, bus: BusParams, settings: Settings, arguments: Sequence[str]) -> BusHand:
     from dexstack.hand.allegro.can_hand import CanHand
     from dexstack.hand.emulated.allegro import from_arguments
     from dexstack.hand.emulated.lockstep import LockstepComputer
 
-    firmware, plant, _ = from_arguments(["--plant", "standing", "--device", str(bus.device), *arguments])
+    firmware, plant, _ = from_arguments(["--plant", "hand", "--device", str(bus.device), *arguments])
     return CanHand(
         hand.side, BusParams("virtual", EMULATED, bus.device), settings.can, LockstepComputer(firmware, plant)
     )
 
 
-def _leap_link(hand: HandModel, bus: BusParams, settings: Settings) -> BusLink:
+def _leap_link(hand: HandModel, bus: BusParams, settings: Settings) -> BusHand:
     from dexstack.hand.leap.dynamixel_hand import LeapHand
 
     return LeapHand(hand, bus, settings.can, settings.motors)
 
 
 def _leap_firmware(hand: HandModel, bus: BusParams, emulation: Emulation) -> Any:
-    from dexstack.hand.emulated.leap import EmulatedMotors
+    from dexstack.hand.emulated.dynamixel import EmulatedMotors
 
     return EmulatedMotors(emulation.motors, emulation.params, emulation.seed)
 
@@ -128,11 +126,11 @@ def _leap_loop(firmware: Any, bus: BusParams) -> Any:
     return PtyLoop(firmware, bus.where)
 
 
-def _leap_simulated(hand: HandModel, bus: BusParams, settings: Settings, arguments: Sequence[str]) -> BusLink:
+def _leap_simulated(hand: HandModel, bus: BusParams, settings: Settings, arguments: Sequence[str]) -> BusHand:
     from dexstack.hand.emulated.leap import SimulatedLine, from_arguments
     from dexstack.hand.leap.dynamixel_hand import LeapHand
 
-    firmware, plant, _ = from_arguments(["--plant", "standing", "--hand", hand.name, *arguments])
+    firmware, plant, _ = from_arguments(["--plant", "hand", "--hand", hand.name, *arguments])
     return LeapHand(
         hand, BusParams("pty", EMULATED), settings.can, settings.motors, SimulatedLine(firmware, plant).open
     )
@@ -148,39 +146,41 @@ WIRINGS = {
 
 
 def wiring_of(hand: HandModel) -> Wiring:
-    """How this hand is reached.
+    """Return how this hand is connected.
 
     Raises:
-        ConfigError: no driver knows its family.
+        ConfigError: there is no driver for its family.
     """
     if hand.family not in WIRINGS:
         raise ConfigError(
-            f"the hand '{hand.name}' is simulated only: drivers know hands of the families {', '.join(WIRINGS)}"
+            f"the hand '{hand.name}' is simulated only: drivers know hands of the families "
+            f"{', '.join(WIRINGS)}"
         )
     return WIRINGS[hand.family]
 
 
 def interface_of(hand: HandModel, interface: str) -> str:
-    """The interface by that name, which may be :data:`AUTO`.
+    """Return the interface of that name, which may be :data:`AUTO`.
 
     Raises:
-        ConfigError: the hand cannot be reached by it.
+        ConfigError: the hand does not have it.
     """
     wiring = wiring_of(hand)
     if interface == AUTO:
         return wiring.interfaces[0]
     if interface not in wiring.interfaces:
         raise ConfigError(
-            f"the hand '{hand.name}' is not reached by {interface}: its interfaces are {', '.join(wiring.interfaces)}"
+            f"the hand '{hand.name}' is not reached by {interface}: its interfaces are "
+            f"{', '.join(wiring.interfaces)}"
         )
     return interface
 
 
-def link_to(hand: HandModel, bus: BusParams, settings: Settings) -> BusLink:
-    """The link of a driver to a hand on a bus.
+def link_to(hand: HandModel, bus: BusParams, settings: Settings) -> BusHand:
+    """Return the link to a hand on a bus.
 
     Raises:
-        ConfigError: there is none on this bus, an extra is missing, or the settings cannot be used.
+        ConfigError: wrong interface, a missing extra, or invalid settings.
     """
     interface_of(hand, bus.interface)
     try:
@@ -189,11 +189,11 @@ def link_to(hand: HandModel, bus: BusParams, settings: Settings) -> BusLink:
         raise _missing(error) from None
 
 
-def simulated_link(hand: HandModel, bus: BusParams, settings: Settings, arguments: Sequence[str]) -> BusLink:
-    """The link to an emulated hand in simulated time; see :attr:`Wiring.simulated`.
+def simulated_link(hand: HandModel, bus: BusParams, settings: Settings, arguments: Sequence[str]) -> BusHand:
+    """Return the link to an emulated hand in simulated time; see :attr:`Wiring.simulated`.
 
     Raises:
-        ConfigError: no driver knows the hand, an extra is missing, or the arguments cannot be used.
+        ConfigError: no driver for the hand, a missing extra, or invalid arguments.
     """
     try:
         return wiring_of(hand).simulated(hand, bus, settings, arguments)

@@ -1,5 +1,4 @@
-"""Parameters of a hand on a bus and of an emulated one; here, so that whoever declares them need
-not have python-can."""
+"""Parameters of a hand on a bus and of an emulated one, without a dependency on python-can."""
 
 from __future__ import annotations
 
@@ -17,22 +16,28 @@ INTERFACES = (*CAN_INTERFACES, *SERIAL_INTERFACES)
 CONSENTS = ("", "person", "mode")
 GROUP = "239.74.163.2"
 FIRST_PORT = 6100
-"""The bus of ROS domain d is this port + d: below Linux' ephemeral ports, and like the domain it
-belongs to one graph."""
+"""The bus of ROS domain d has this port + d, below Linux' ephemeral ports; it belongs to one graph,
+like the domain."""
 
 
 @dataclass(frozen=True)
 class HandParams:
-    """Parameters of the hand node, beside those of the servo and of the bus."""
+    """Parameters of the hand node except those of the servo and of the bus."""
 
     hand: str = param("right", f"which hand: {HAND_NAMES}")
     applied_command_every: int = param(3, "publish hand/applied_command at every n-th feedback", 1, 1000)
     consent: str = param(
         "",
-        "who lets the hand move: person, mode (whoever starts the graph); empty: a person on hardware, else the mode",
+        "consent to move: person (service enable), mode (start of the graph); empty: person on "
+        "hardware, else mode",
     )
-    hold_time: float = param(60.0, "how long the hand holds what it has after success [s]", 1.0, 3600.0)
-    hold_temperature: int = param(60, "temperature of a sensor that ends that [°C]", 20, 100)
+    command_owners: str = param(
+        "teleop trajectory mpc",
+        "node names that may take joint_command from each other, highest priority first; others have "
+        "the lowest",
+    )
+    hold_time: float = param(60.0, "how long the hand holds after success [s]", 1.0, 3600.0)
+    hold_temperature: int = param(60, "temperature of a sensor that ends holding [°C]", 20, 100)
     state_dir: str = param("", "folder of the hands' states, in memory; empty: /dev/shm/dexstack-UID")
 
     def __post_init__(self) -> None:
@@ -42,15 +47,16 @@ class HandParams:
 
 @dataclass(frozen=True)
 class BusParams:
-    """Which bus the hand is on."""
+    """The bus of the hand."""
 
     interface: str = param(
         "",
-        "socketcan, pcan, udp_multicast or virtual (CAN); serial or pty (motors on a serial line); empty: no bus, the hand is a topic",
+        "socketcan, pcan, udp_multicast, virtual (CAN); serial, pty (serial line); empty: no bus, "
+        "the hand is a topic",
     )
     channel: str = param(
         "",
-        "channel of the interface, e.g. can0, PCAN_USBBUS1, 239.74.163.2:6100, /dev/ttyUSB0; empty: the interface's first",
+        "e.g. can0, PCAN_USBBUS1, 239.74.163.2:6100, /dev/ttyUSB0; empty: the interface's first channel",
     )
     device: int = param(0, "device number of the hand on its bus", 0, 3)
 
@@ -60,17 +66,17 @@ class BusParams:
 
     @property
     def exclusive(self) -> bool:
-        """Only one process at a time can open the channel."""
+        """True if only one process at a time can open the channel."""
         return self.interface == "pcan"
 
     @property
     def hardware(self) -> bool:
-        """Whether a hand on it may be a real one."""
+        """True if a hand on it may be a real one."""
         return self.interface in ("socketcan", "pcan", "serial")
 
     @property
     def where(self) -> str:
-        """The channel, its default filled in."""
+        """The channel, with its default."""
         if self.channel:
             return self.channel
         domain = os.environ.get("ROS_DOMAIN_ID", "0")
@@ -90,7 +96,7 @@ class BusParams:
 
 @dataclass(frozen=True)
 class CanHandParams:
-    """The hand on the bus; of a LEAP hand only what is said of time, temperature, priority and
+    """Driver of a hand on a bus; a LEAP hand uses those of time, temperature, priority and
     files."""
 
     hardware: str = param("V4", "generation of the hand: V3, V4 or V5")
@@ -111,9 +117,20 @@ class CanHandParams:
     temperature_limit: int = param(
         70, "servo off when a sensor of the hand is hotter than this [°C]", 20, 100
     )
-    guard: bool = param(
-        True, "never switch the servo on without a guard process that switches it off when this one dies"
+    temperature_period: int = param(
+        200, "time between two messages of the hand about its temperatures [ms]; 0: none", 0, 10_000
     )
+    status_faults: int = param(
+        0x0A,
+        "status bits that switch the servo off. Sources disagree: bit 2 is a temperature throttle or "
+        "a communication "
+        "fault and is set on hands in order; bit 3 is a communication fault, bit 4 over-temperature "
+        "of the palm",
+        0,
+        254,
+    )
+    status_warnings: int = param(0x14, "status bits that are reported as warnings", 0, 254)
+    guard: bool = param(True, "require a guard process that switches the servo off when this one dies")
     guard_timeout: float = param(0.05, "the guard acts when this process hangs for this long [s]", 0.02, 1.0)
     realtime_priority: int = param(40, "SCHED_FIFO priority of the process, where permitted; 0: none", 0, 90)
     calibration_dir: str = param(
@@ -127,16 +144,16 @@ class MotorParams:
 
     motor: str = param("XC330-M288", "the hand's motors: XC330-M288, or XL330-M288 of the light version")
     baud_rate: int = param(4_000_000, "of the line and of every motor [bit/s]", 57_600, 4_000_000)
-    motor_period: float = param(0.003, "time between two questions for all joint angles [s]", 0.001, 0.1)
+    motor_period: float = param(0.003, "time between two requests for all joint angles [s]", 0.001, 0.1)
     motor_timeout: float = param(
         0.012, "servo off when three sets of joint angles in a row took longer than this [s]", 0.002, 1.0
     )
     bus_watchdog: float = param(
-        0.1, "the motors stop by themselves when they hear nothing for this long [s]", 0.02, 2.54
+        0.1, "the motors stop by themselves after this long without a packet [s]", 0.02, 2.54
     )
     current_limit: float = param(
         0.0,
-        "largest current of a motor [A]; 0: what the hand's makers advise, which is also the largest",
+        "largest current of a motor [A]; 0: the advice of the hand's makers, which is also the maximum",
         0.0,
         2.0,
     )
@@ -146,7 +163,7 @@ class MotorParams:
 
 @dataclass(frozen=True)
 class MotorFaultParams:
-    """What is wrong with the motors of an emulated hand on a serial line, beside
+    """Faults of the motors of an emulated hand on a serial line, in addition to
     :class:`FaultParams`; may change at any time."""
 
     missing_motor: int = param(-1, "joint whose motor does not answer; -1: none", -1, JOINTS - 1)
@@ -159,7 +176,7 @@ class MotorFaultParams:
     )
     failing_motor: int = param(-1, "joint whose motor reports motor_error; -1: none", -1, JOINTS - 1)
     motor_error: int = param(
-        0x20, "what it reports: 1 supply, 4 heat, 8 encoder, 16 shock, 32 overload", 0, 255
+        0x20, "its error bits: 1 supply, 4 heat, 8 encoder, 16 shock, 32 overload", 0, 255
     )
     motor_celsius: int = param(40, "temperature of all motors [°C]", 0, 255)
     supply: float = param(5.0, "voltage of the supply [V]", 0.0, 25.0)
@@ -169,12 +186,12 @@ class MotorFaultParams:
 
 @dataclass(frozen=True)
 class EmulatedHandParams:
-    """Who the emulated hand is."""
+    """Identity of the emulated hand."""
 
     emulated_hardware: str = param("V4", "generation of the emulated hand: V3, V4 or V5")
     emulated_serial: str = param("EMU00001", "its serial number, up to 8 characters")
     zero_offsets: tuple[float, ...] = param(
-        (0.0,) * JOINTS, "what its encoders read at joint angle zero [rad]", -0.5, 0.5
+        (0.0,) * JOINTS, "readings of its encoders at joint angle zero [rad]", -0.5, 0.5
     )
     emulator_priority: int = param(
         30, "SCHED_FIFO priority of the emulator's process, where permitted; 0: none", 0, 90
@@ -183,7 +200,7 @@ class EmulatedHandParams:
 
 @dataclass(frozen=True)
 class FaultParams:
-    """What is wrong with the emulated hand; may change at any time."""
+    """Faults of the emulated hand; may change at any time."""
 
     latency: float = param(0.0, "delay of every frame it sends [s]", 0.0, 1.0)
     jitter: float = param(0.0, "random further delay of every frame, up to this [s]", 0.0, 1.0)
@@ -192,30 +209,32 @@ class FaultParams:
     silent_finger: int = param(-1, "finger whose joint angles get lost; -1: none", -1, FINGERS - 1)
     over_temperature: bool = param(False, "it reports over-temperature")
     communication_fault: bool = param(False, "it reports an internal communication fault")
-    silent_status: bool = param(
-        False, "it never answers who asks for its information, as firmware in the field does"
-    )
+    silent_status: bool = param(False, "it never answers requests for its information, as some firmware")
     overloaded_motor: int = param(-1, "motor that reports an overload; a V5 can; -1: none", -1, JOINTS - 1)
-    bus_off: bool = param(
-        False, "the driver's CAN controller is off the bus: nothing comes through in either direction"
-    )
+    bus_off: bool = param(False, "the driver's CAN controller is off the bus: no frames in either direction")
     refuses_servo: bool = param(False, "its servo goes off and does not come on: the supply is too weak")
     motor_gain: tuple[float, ...] = param(
-        (1.0,) * JOINTS, "what each motor gives of what is asked: -1 inverted, 0 dead", -4.0, 4.0
+        (1.0,) * JOINTS, "torque of each motor as a share of the command: -1 inverted, 0 dead", -4.0, 4.0
     )
     encoder_gain: tuple[float, ...] = param(
-        (1.0,) * JOINTS, "what each encoder reads as a share of the angle: -1 inverted", -4.0, 4.0
+        (1.0,) * JOINTS, "reading of each encoder as a share of the angle: -1 inverted", -4.0, 4.0
     )
     motor_order: tuple[int, ...] = param(
-        (0, 1, 2, 3), "whose motors each finger's torques reach", 0, FINGERS - 1
+        (0, 1, 2, 3), "finger whose motors each finger's torques reach", 0, FINGERS - 1
     )
     encoder_order: tuple[int, ...] = param(
-        (0, 1, 2, 3), "whose angles each finger's frames carry", 0, FINGERS - 1
+        (0, 1, 2, 3), "finger whose angles each finger's frames carry", 0, FINGERS - 1
     )
-    frozen_joint: int = param(-1, "joint whose encoder says what it said last; -1: none", -1, JOINTS - 1)
-    encoder_noise: float = param(0.0, "standard deviation of what each encoder reads [rad]", 0.0, 0.1)
+    frozen_joint: int = param(-1, "joint whose encoder is frozen; -1: none", -1, JOINTS - 1)
+    encoder_noise: float = param(0.0, "standard deviation of each encoder [rad]", 0.0, 0.1)
     leap_joint: int = param(-1, "joint whose encoder has leapt by encoder_leap; -1: none", -1, JOINTS - 1)
-    encoder_leap: float = param(0.5, "by how much [rad]", -3.2, 3.2)
+    encoder_leap: float = param(0.5, "size of that leap [rad]", -3.2, 3.2)
     swapped_angle_bytes: bool = param(False, "the bytes of its angles come in the wrong order")
     swapped_torque_bytes: bool = param(False, "it reads the bytes of torques in the wrong order")
-    celsius: tuple[int, ...] = param((40, 41, 42, 43), "what its temperature sensors say [°C]", -128, 127)
+    celsius: tuple[int, ...] = param(
+        (40, 41, 42, 43), "temperature that the sensors of each finger report [°C]", -128, 127
+    )
+    further_status: int = param(0, "further bits that are set in its status byte", 0, 254)
+    silent_while_off: bool = param(
+        False, "it sends joint angles by itself only while its servo is on; otherwise on request"
+    )

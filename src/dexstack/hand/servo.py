@@ -1,12 +1,12 @@
-"""The hand's joint servo: one PD law with its limits and watchdog, the same object in simulation,
-on the emulated bus and on the hand.
+"""Joint servo of the hand: a PD law with limits and watchdog, the same object in simulation, on the
+emulated bus and on the hand.
 
 At every feedback (3 ms on the Allegro V4, 333 Hz)
 
     tau = clip( kp (q_applied − q) − kd qd + tau_g(q),  −effort, effort )
 
 where ``q`` is the measured joint angle, ``qd`` its low-passed difference quotient, ``tau_g`` an
-injected gravity torque, and ``q_applied`` the commanded angle after joint limits and slew limit.
+optional gravity torque, and ``q_applied`` the commanded angle after joint limits and slew limit.
 Clipping to the effort limit comes last, here and nowhere else.
 
 Modes, and every way the torque becomes zero:
@@ -31,7 +31,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from enum import IntEnum, StrEnum
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -49,7 +49,9 @@ class ServoParams:
     kd: float = param(0.0, "derivative gain on the low-passed velocity [N·m·s/rad]", 0.0, 1.0)
     velocity_cutoff_hz: float = param(30.0, "cut-off of the first-order velocity low-pass [Hz]", 0.1, 1000.0)
     slew_rate: float = param(10.0, "largest speed of the applied target [rad/s]", 0.01, 100.0)
-    startup_slew_rate: float = param(2.0, "the same while the servo has just left LIMP [rad/s]", 0.01, 100.0)
+    startup_slew_rate: float = param(
+        2.0, "the same during startup_time after leaving LIMP [rad/s]", 0.01, 100.0
+    )
     startup_time: float = param(
         0.25, "time after leaving LIMP for which startup_slew_rate applies [s]", 0.0, 10.0
     )
@@ -69,43 +71,52 @@ class ServoParams:
     feedback_velocity: float = param(
         30.0, "an angle that moved faster than this within a period is refused as a jump [rad/s]", 1.0, 1000.0
     )
-    hold_torque: float = param(0.5, "share of the effort limits that a grip keeps after success", 0.05, 1.0)
+    hold_torque: float = param(
+        0.5, "share of the effort limits with which the hand holds after success", 0.05, 1.0
+    )
     period: float = param(0.003, "nominal time between two feedbacks [s]", 0.0005, 0.1)
     gravity_compensation: bool = param(True, "add the gravity torque of the hand model")
 
 
-_LOOSER_UP = (
-    "kp",
-    "slew_rate",
-    "startup_slew_rate",
-    "command_timeout",
-    "hold_timeout",
-    "command_margin",
-    "feedback_margin",
-)
-_LOOSER_UP += (
-    "feedback_velocity",
-    "hold_torque",
-    "runaway",
-    "doubtful_runaway",
-    "overspeed",
-    "following_error",
-    "following_time",
-)
-_LOOSER_UP += ("tremble", "bad_in_row", "frozen_ticks")
+LARGER, SMALLER = 1, -1
+TIGHTER = {
+    "kp": SMALLER,
+    "slew_rate": SMALLER,
+    "startup_slew_rate": SMALLER,
+    "startup_time": LARGER,
+    "command_timeout": SMALLER,
+    "hold_timeout": SMALLER,
+    "command_margin": SMALLER,
+    "feedback_margin": SMALLER,
+    "feedback_velocity": SMALLER,
+    "hold_torque": SMALLER,
+    "runaway": SMALLER,
+    "doubtful_runaway": SMALLER,
+    "obeyed": LARGER,
+    "overspeed": SMALLER,
+    "following_error": SMALLER,
+    "following_time": SMALLER,
+    "tremble": SMALLER,
+    "bad_in_row": SMALLER,
+    "frozen_ticks": SMALLER,
+}
+"""Parameters that may change while the hand is driven, and in which direction. All others of
+:class:`ServoParams` and :class:`WatchParams` may not: the effect of a gain, a filter or a time base
+on a hand that holds something has no safe direction."""
 
 
-def loosened(old: object, new: object) -> str:
-    """The first limit that is wider in ``new`` than in ``old``, both :class:`ServoParams` or both
-    :class:`WatchParams`; empty: none."""
-    return next(
-        (f.name for f in fields(old) if f.name in _LOOSER_UP and getattr(new, f.name) > getattr(old, f.name)),
-        "",
-    )  # type: ignore[arg-type]
+def first_widened_limit(old: Any, new: Any) -> str:
+    """Return the first parameter that may not change from ``old`` to ``new`` while the hand is
+    driven, both :class:`ServoParams` or both :class:`WatchParams`; empty without any."""
+    for f in fields(old):
+        before, after = getattr(old, f.name), getattr(new, f.name)
+        if before != after and (f.name not in TIGHTER or (after - before) * TIGHTER[f.name] < 0):
+            return f.name
+    return ""
 
 
 class ServoMode(IntEnum):
-    """What the servo is doing; see the module's docstring."""
+    """Mode of the servo; see the module's docstring."""
 
     LIMP = 0
     TRACK = 1
@@ -131,7 +142,7 @@ class Fault(StrEnum):
 
 
 class ServoOutput(NamedTuple):
-    """Result of one servo tick; the arrays are the caller's to keep."""
+    """Result of one servo tick; the arrays are copies."""
 
     tau: np.ndarray
     """Joint torques [N·m], within the effort limits, never NaN."""
@@ -144,7 +155,7 @@ class ServoOutput(NamedTuple):
 
 @runtime_checkable
 class JointLimits(Protocol):
-    """What the servo needs of a hand model."""
+    """The limits of a hand that the servo needs."""
 
     lower: np.ndarray
     upper: np.ndarray
@@ -154,21 +165,19 @@ class JointLimits(Protocol):
 
 
 class ServoLaw:
-    """The servo of one hand with n joints; no input or output, no clock of its own.
+    """The servo of one hand with n joints, without input, output or clock.
 
-    All times are seconds on one clock, the one that stamps the feedback.
+    All times are seconds on the clock that stamps the feedback.
 
     Args:
         hand: joint limits [rad], effort limits [N·m], largest speeds [rad/s] and damping
             [N·m·s/rad], each (n,).
         params: gains, limits and timeouts.
-        gravity: torque (n,) [N·m] that balances gravity at the angles (n,) [rad]; none is added
-            without it.
+        gravity: returns the torque (n,) [N·m] that balances gravity at the angles (n,) [rad].
         watch: limits of the watch over the joints' motion.
 
     Raises:
-        ConfigError: the hand's limits are not finite, not ordered or not positive, or its damping
-            is not.
+        ConfigError: limits or damping of the hand are not finite, ordered or positive.
     """
 
     def __init__(
@@ -178,8 +187,8 @@ class ServoLaw:
         gravity: Callable[[np.ndarray], ArrayLike] | None = None,
         watch: WatchParams | None = None,
     ):
-        self.params = p = params or ServoParams()
-        self._gravity = gravity if p.gravity_compensation else None
+        self.params = params or ServoParams()
+        self._gravity = gravity
         self._lower = np.array(hand.lower, float)
         self._upper = np.array(hand.upper, float)
         self._effort = np.array(hand.effort, float)
@@ -197,26 +206,40 @@ class ServoLaw:
 
         self._no_effort = -self._effort
         self._fastest, self._gate = np.array(hand.velocity, float), np.zeros(n)
-        self._command_lower, self._command_upper = (
-            self._lower - p.command_margin,
-            self._upper + p.command_margin,
-        )
-        self._feedback_lower, self._feedback_upper = (
-            self._lower - p.feedback_margin,
-            self._upper + p.feedback_margin,
-        )
+        self._set_margins()
         self._ok = np.zeros(n, bool)
         self._q, self._dq, self._qd, self._tau, self._tmp, self._pd = (np.zeros(n) for _ in range(6))
         self._q_applied, self._q_command = np.full(n, np.nan), np.full(n, np.nan)
         self.faults: dict[Fault, int] = dict.fromkeys(Fault, 0)
-        """How often each kind of input was refused since construction."""
-        self.watch = MotionWatch(
-            self._lower, self._upper, np.array(hand.damping, float), watch or WatchParams(), p.period
-        )
+        """Number of refused inputs of each kind since construction."""
+        self._damping = np.array(hand.damping, float)
+        self._start_watch(watch or WatchParams())
         self.trip: Trip | None = None
-        """What the hand did that it must not do, until :meth:`enable`; None: nothing."""
+        """Violated limit of the watch, until :meth:`enable`."""
         self.enabled = True
         self.reset()
+
+    def _set_margins(self) -> None:
+        p = self.params
+        self._command_lower, self._command_upper = self._widened(p.command_margin)
+        self._feedback_lower, self._feedback_upper = self._widened(p.feedback_margin)
+
+    def _widened(self, margin: float) -> tuple[np.ndarray, np.ndarray]:
+        return self._lower - margin, self._upper + margin
+
+    def _start_watch(self, params: WatchParams) -> None:
+        self.watch = MotionWatch(self._lower, self._upper, self._damping, params, self.params.period)
+
+    def adjust(self, block: ServoParams | WatchParams) -> None:
+        """Replace parameters. Mode, command and target stay, so that a hand that holds keeps
+        holding; new limits of the watch apply to motion from now on."""
+        if isinstance(block, WatchParams):
+            self._start_watch(block)
+            return
+        before, self.params = self.params, block
+        self._set_margins()
+        if block.period != before.period:
+            self._start_watch(self.watch.params)
 
     def reset(self) -> None:
         """Forget command, feedback and clock: LIMP until a new command. Fault counts are kept."""
@@ -231,20 +254,20 @@ class ServoLaw:
 
     def enable(self) -> None:
         """Accept commands again; the hand stays LIMP until the next one, and every joint has to
-        show anew that it obeys."""
+        show again that it obeys."""
         self.enabled = True
         self.trip = None
         self._grip = 1.0
         self.watch.forget()
 
     def grip(self) -> None:
-        """From now on hold what is applied, with no more than ``hold_torque`` of the effort limits,
-        however old the command gets."""
+        """Hold the applied target with at most ``hold_torque`` of the effort limits, regardless of
+        the age of the command."""
         self._grip = self.params.hold_torque
         self.enabled = False
 
     def release(self) -> None:
-        """The next command ends a grip, without any moment between the two."""
+        """Let the next command end a grip, without a gap."""
         self.enabled = True
 
     @property
@@ -253,14 +276,14 @@ class ServoLaw:
         return self._mode
 
     def set_command(self, q_des: ArrayLike | None, t: float) -> Fault | None:
-        """Take a new target.
+        """Accept a new target.
 
         Args:
             q_des: joint angles (n,) [rad]; all NaN means "no command yet" and changes nothing.
             t: time of the command [s], on the clock of the feedback.
 
         Returns:
-            None when it was taken (or all NaN), otherwise why it was refused; the previous command
+            None if it was taken (or all NaN), otherwise why it was refused; the previous command
             then stays.
         """
         try:
@@ -283,9 +306,8 @@ class ServoLaw:
             return self._count(Fault.COMMAND_NON_FINITE)
         if not self.enabled:
             return self._count(Fault.COMMAND_WHILE_DISABLED)
-        if (
-            t < self._t_command or self._t - t > self.params.command_timeout
-        ):  # either may be NaN: then there is nothing to compare with
+        # comparisons with NaN, without a command or a feedback, are False
+        if t < self._t_command or self._t - t > self.params.command_timeout:
             return self._count(Fault.COMMAND_STALE)
         if t - self._t > self.params.command_timeout:
             return self._count(Fault.COMMAND_FROM_FUTURE)
@@ -297,7 +319,7 @@ class ServoLaw:
 
     @np.errstate(all="ignore")
     def step(self, q_measured: ArrayLike, t: float) -> ServoOutput:
-        """One tick, to be called for every feedback.
+        """Compute one tick; to be called for every feedback.
 
         Args:
             q_measured: joint angles (n,) [rad].
@@ -334,7 +356,7 @@ class ServoLaw:
             if self.trip is not None:
                 self._tau[:] = 0.0
                 return self._output()
-            if self._gravity is not None:
+            if self._gravity is not None and p.gravity_compensation:
                 self._add_gravity()
             self._limit_torque()
         return self._output()
@@ -345,7 +367,7 @@ class ServoLaw:
             self.disable()
 
     def _take_feedback(self, q_measured: ArrayLike, t: float) -> bool:
-        """Check one measurement and update angle and velocity; False when it must not be used."""
+        """Check one measurement and update angle and velocity; return False if it is unusable."""
         p = self.params
         since, self._t_sample = t - self._t_sample, t
         try:
@@ -368,9 +390,9 @@ class ServoLaw:
         if dt <= p.command_timeout:
             np.subtract(q, self._q, out=self._dq)
             np.abs(self._dq, out=self._tmp)
-            # Since the newest measurement, used or not: the gate must not widen while a leap lasts.
-            # Stamps may bunch up, angles may not. When a measurement is missing it widens only by
-            # what joints can do: a leap must not pass because it came with a lost set.
+            # Counted from the newest measurement, used or not: the gate must not widen while a leap
+            # lasts. Stamps may be uneven, angles may not. A missing measurement widens it only by
+            # the joints' speed, so that a leap does not pass together with a lost set.
             np.multiply(self._fastest, max(since - p.period, 0.0), out=self._gate)
             self._gate += p.feedback_velocity * p.period
             if not self._all(np.less_equal, self._tmp, self._gate):
@@ -382,7 +404,7 @@ class ServoLaw:
                 self._qd *= decay
                 self._dq *= (1.0 - decay) / dt
                 self._qd += self._dq
-        else:  # first feedback, or the first after a gap: no velocity, and the target must start at the measured angle again
+        else:  # the first feedback, also after a gap: no velocity, and the target starts at it
             self._qd[:] = 0.0
             self._engaged = False
         self._q[:] = q
@@ -410,7 +432,7 @@ class ServoLaw:
             return ServoMode.LIMP
         if self._engaged:
             return ServoMode.TRACK if age <= p.command_timeout and self._grip == 1.0 else ServoMode.HOLD
-        if not usable or age > p.command_timeout:  # an old command never starts a motion
+        if not usable or age > p.command_timeout:  # an old command does not start a motion
             return ServoMode.LIMP
         np.maximum(self._q, self._lower, out=self._q_applied)
         np.minimum(self._q_applied, self._upper, out=self._q_applied)
@@ -418,12 +440,11 @@ class ServoLaw:
         return ServoMode.TRACK
 
     def _move_target(self, t: float, dt: float) -> None:
-        """Move the applied target towards the command, by no more than the slew rate allows."""
+        """Move the applied target towards the command, within the slew rate."""
         p = self.params
         rate = p.startup_slew_rate if t - self._t_engaged < p.startup_time else p.slew_rate
-        reach = (
-            rate * min(dt, 5.0 * p.period) if dt > 0.0 else 0.0
-        )  # dt is NaN at the first tick; a gap must not become a leap
+        # dt is NaN at the first tick; a gap must not become a leap
+        reach = rate * min(dt, 5.0 * p.period) if dt > 0.0 else 0.0
         np.subtract(self._q_command, self._q_applied, out=self._tmp)
         np.maximum(self._tmp, -reach, out=self._tmp)
         np.minimum(self._tmp, reach, out=self._tmp)
@@ -433,11 +454,11 @@ class ServoLaw:
         assert self._gravity is not None
         try:
             np.add(self._tau, self._gravity(self._q), out=self._tau)
-        except Exception:  # whatever the model does, the servo loop goes on, without torque
+        except Exception:  # an error of the model means zero torque, not the end of the loop
             self._tau[:] = np.nan
 
     def _limit_torque(self) -> None:
-        """The last operation on the torque."""
+        """Clip to the effort limits; the last operation on the torque."""
         np.isfinite(self._tau, out=self._ok)
         if np.count_nonzero(self._ok) < self.n:
             self._count(Fault.GRAVITY)
@@ -446,8 +467,7 @@ class ServoLaw:
         np.minimum(self._tau, self._effort, out=self._tau)
 
     def _all(self, compare: np.ufunc, a: np.ndarray, b: np.ndarray | float) -> bool:
-        """``compare(a, b).all()`` without allocating, in a third of the time; NaN compares
-        false."""
+        """Return ``compare(a, b).all()`` without allocation; comparisons with NaN are False."""
         return np.count_nonzero(compare(a, b, out=self._ok)) == self.n
 
     def _forget_command(self) -> None:

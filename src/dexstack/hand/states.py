@@ -1,19 +1,16 @@
-"""The states of a hand, and where they are kept so that a crash cannot lose them.
+"""States of a hand, and their storage across crashes.
 
-========
-=====================================================================================================================
-state     what the hand does ========
-=====================================================================================================================
-OFF       nobody drives it READY     it says who it is and where its joints are; its servo is off
-ENABLED   the servo is on and follows commands HOLD      the servo is on, holds what it holds with
-reduced torque, and takes no commands; it ends at a time or a temperature FAULT     something is
-wrong; the servo is off ========
-=====================================================================================================================
+* OFF: not driven.
+* READY: identified and sending joint angles; the servo is off.
+* ENABLED: the servo is on and follows commands.
+* HOLD: the servo is on, holds with reduced torque and takes no commands, until a time or a
+  temperature.
+* FAULT: the servo is off because of a fault.
 
-Only ENABLED and HOLD have torque. ENABLED needs consent: a person's, who calls ``hand/enable``,
-again after every stop, fault and crash; or, for a hand that cannot hurt anybody, that of whoever
-starts the graph, once. A hand's state is a file of a few bytes in memory (``/dev/shm``), replaced
-as a whole at every change: who is started after a crash reads in it what was.
+Only ENABLED and HOLD have torque. ENABLED needs consent: that of a person, who calls
+``hand/enable``, again after every stop, fault and crash; or, for a hand that cannot injure, that of
+the person who starts the graph, once. The state of a hand is a small file in memory (``/dev/shm``),
+replaced as a whole at every change: a process started after a crash reads the last state from it.
 """
 
 from __future__ import annotations
@@ -41,24 +38,24 @@ class HandState(StrEnum):
 
 
 class Kept(NamedTuple):
-    """What a file says."""
+    """Content of a state file."""
 
     state: HandState
     why: str
     run: str
-    """Which run of the graph wrote it."""
+    """The run of the graph that wrote it."""
 
 
 @runtime_checkable
 class StateStore(Protocol):
-    """Where a driver writes down each of its states."""
+    """Stores the states of a driver."""
 
     def note(self, state: HandState, why: str) -> None:
-        """The hand is in this state now; never raises."""
+        """Store the current state; never raises."""
 
 
 class NoStore:
-    """For a hand that is gone when its driver is."""
+    """For a hand whose state ends with its driver."""
 
     def note(self, state: HandState, why: str) -> None:
         pass
@@ -68,11 +65,11 @@ class StateFile:
     """The state of one hand in memory that outlives processes.
 
     Args:
-        folder: where; empty: ``/dev/shm/dexstack-UID``.
-        name: of the hand: its serial number.
+        folder: folder of the file; empty: ``/dev/shm/dexstack-UID``.
+        name: serial number of the hand.
 
     Raises:
-        ConfigError: the folder cannot be used, or belongs to somebody else.
+        ConfigError: the folder cannot be used, or belongs to another user.
     """
 
     def __init__(self, folder: str, name: str) -> None:
@@ -81,14 +78,14 @@ class StateFile:
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if path.stat().st_uid != os.getuid():
-                raise ConfigError(f"{path} belongs to somebody else; the hand's state cannot be kept there")
+                raise ConfigError(f"{path} belongs to another user; the hand's state cannot be kept there")
         except OSError as error:
             raise ConfigError(f"the hand's state cannot be kept in {path}: {error.strerror}") from None
         self.path = path / f"{re.sub(r'[^A-Za-z0-9_.@-]', '_', name)}.json"
         self.run = _run()
 
     def read(self) -> Kept | None:
-        """What was noted last; None when nothing was. What cannot be read counts as a fault."""
+        """Return the last state, None without any. An unreadable file counts as a fault."""
         try:
             document = json.loads(self.path.read_text())
             return Kept(HandState(document["state"]), str(document["why"]), str(document["run"]))
@@ -112,19 +109,19 @@ class StateFile:
                 )
             )
             part.replace(self.path)
-        except OSError:  # memory is full: what is there stays, and is no more than an older state
+        except OSError:  # memory is full: the older state stays
             part.unlink(missing_ok=True)
 
     @property
     def fresh(self) -> bool:
-        """Nothing happened to this hand in this run of the graph that would ask for a person."""
+        """True if nothing in this run of the graph requires a person's consent."""
         kept = self.read()
         return kept is None or kept.state is HandState.OFF or kept.run != self.run
 
 
 def _run() -> str:
-    """Who started this process and keeps it running: the same for a process and its replacement
-    after a crash."""
+    """Return an identifier of the parent process, the same for a process and its replacement after
+    a crash."""
     parent = os.getppid()
     try:
         started = Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()[19]

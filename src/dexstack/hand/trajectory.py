@@ -1,9 +1,8 @@
-"""A motion of the joints that somebody asks for as points in time, and following it: what it may
-be, where it is, when it has failed.
+"""Motions of the joints given as points in time, and following them.
 
-Between two points each joint goes along the cubic that has the velocities of both, or straight
-where no velocities are given, as the joint trajectory controller of ros2_control does. A joint that
-is not named stays where it is.
+Between two points each joint follows the cubic with the velocities of both, or a straight line
+without velocities, as in the joint trajectory controller of ros2_control. A joint that is not named
+keeps its position.
 """
 
 from __future__ import annotations
@@ -21,31 +20,31 @@ from dexstack.errors import ConfigError, writing
 from dexstack.model.hand import HandModel
 
 AT_LIMIT = 1e-6
-"""Rounding that a point may lie beyond a joint limit by [rad]."""
+"""Tolerance of joint limits for rounding [rad]."""
 
 
 @dataclass(frozen=True)
 class FollowParams:
-    """When a motion counts as followed."""
+    """Tolerances of a motion."""
 
     path_tolerance: float = param(
         0.3,
-        "a joint farther than this from where it should be ends the motion; a huge value: any [rad]",
+        "largest distance of a joint from its target, beyond which the motion fails [rad]",
         1e-3,
         1e3,
     )
     goal_tolerance: float = param(
-        0.05, "a motion has ended well with every joint this near its end [rad] …", 1e-4, 1e3
+        0.05, "a motion is done with every joint this near its end [rad] …", 1e-4, 1e3
     )
-    goal_time: float = param(1.0, "… within so long after its last point [s]", 0.0, 60.0)
+    goal_time: float = param(1.0, "… within this time after its last point [s]", 0.0, 60.0)
 
 
 @dataclass(frozen=True)
 class Motion:
-    """Points as they are asked for.
+    """Points in time.
 
     Raises:
-        ConfigError: what no hand can follow.
+        ConfigError: inconsistent sizes, non-finite values or times that do not increase.
     """
 
     names: Sequence[str]
@@ -64,19 +63,20 @@ class Motion:
             or (self.velocities is not None and self.velocities.shape != (k, j))
         ):
             raise ConfigError(
-                f"every point of a trajectory must have a time and one position (and velocity) for each of its {j} joints"
+                "every point of a trajectory needs a time and one position (and velocity) per joint, "
+                f"here {j}"
             )
         arrays = [self.times, self.positions, *([] if self.velocities is None else [self.velocities])]
         if not all(np.isfinite(a).all() for a in arrays):
             raise ConfigError("a trajectory must be finite")
         if self.times[0] < 0.0 or (np.diff(self.times) <= 0.0).any():
-            raise ConfigError("the times of a trajectory must begin at 0 or later and grow")
+            raise ConfigError("the times of a trajectory must begin at 0 or later and increase")
         if len(set(self.names)) != j:
             raise ConfigError("a trajectory names a joint twice")
 
 
 def write_motion(file: pathlib.Path, motion: Motion) -> None:
-    """A motion as an archive of its arrays (.npz).
+    """Write a motion as an archive of its arrays (.npz).
 
     Raises:
         ConfigError: it cannot be written.
@@ -90,10 +90,10 @@ def write_motion(file: pathlib.Path, motion: Motion) -> None:
 
 
 def read_motion(file: pathlib.Path) -> Motion:
-    """What :func:`write_motion` wrote.
+    """Read a file of :func:`write_motion`.
 
     Raises:
-        ConfigError: it cannot be read, or no hand can follow it.
+        ConfigError: it cannot be read, or is no valid motion.
     """
     try:
         with np.load(file) as archive:
@@ -106,8 +106,8 @@ def read_motion(file: pathlib.Path) -> Motion:
 
 
 class Path:
-    """A motion of one hand from where its joints are; callable with the time from its start [s],
-    gives (N,) targets [rad].
+    """A motion of one hand from the present position of its joints; called with the time since its
+    start [s], returns targets (N,) [rad].
 
     Args:
         start: targets (N,) at time 0 [rad].
@@ -146,9 +146,8 @@ class Path:
         if len(beyond):
             k, j = beyond[0]
             limits = f"[{low[j]:.3f}, {high[j]:.3f}]"
-            raise ConfigError(
-                f"point {k} of a trajectory has {motion.names[j]} at {motion.positions[k, j]:.3f} rad, beyond its limits {limits}"
-            )
+            position = f"{motion.names[j]} at {motion.positions[k, j]:.3f} rad"
+            raise ConfigError(f"point {k} of a trajectory has {position}, beyond its limits {limits}")
 
     def _check_speed(self, hand: HandModel) -> None:
         t = np.linspace(0.0, self.seconds, max(2, int(self.seconds / 0.002)))
@@ -157,9 +156,8 @@ class Path:
         k, j = np.unravel_index(np.argmax(speed / limits), speed.shape)
         if speed[k, j] > 1.001 * limits[j]:
             name = hand.joint_names[self._index[j]]
-            raise ConfigError(
-                f"a trajectory moves {name} at {speed[k, j]:.1f} rad/s after {t[k]:.2f} s, faster than its {limits[j]:.1f}"
-            )
+            motion = f"{name} at {speed[k, j]:.1f} rad/s after {t[k]:.2f} s"
+            raise ConfigError(f"a trajectory moves {motion}, faster than its {limits[j]:.1f}")
 
     def __call__(self, t: float) -> np.ndarray:
         target = self._start.copy()
@@ -168,7 +166,7 @@ class Path:
 
 
 class Phase(enum.Enum):
-    """What became of a motion."""
+    """Phase of a motion."""
 
     IDLE = "idle"
     FOLLOWING = "following"
@@ -178,8 +176,8 @@ class Phase(enum.Enum):
 
 
 class Follower:
-    """One motion at a time; a new one takes over from where the old one has come to. After the end
-    of one the joints are held: at its last point, or where they were when it failed or was
+    """Follows one motion at a time; a new one continues from the target of the old one. After a
+    motion the joints are held: at its last point, or at the position where it failed or was
     cancelled."""
 
     def __init__(self, hand: HandModel, params: FollowParams) -> None:
@@ -187,20 +185,20 @@ class Follower:
         self._hand = hand
         self.release()
         self.error = 0.0
-        """Of the joint that is farthest from where it should be [rad]."""
+        """Largest distance of a joint from its target [rad]."""
         self.left = 0.0
-        """Until the last point [s]."""
+        """Time until the last point [s]."""
 
     def release(self) -> None:
-        """Ask for nothing any more."""
+        """Forget motion and target."""
         self.phase, self.why = Phase.IDLE, ""
         self._path: Path | None = None
         self._begin = 0.0
         self._target: np.ndarray | None = None
 
     def take(self, motion: Motion, t: float, q: np.ndarray) -> None:
-        """Begin a motion at time ``t`` [s] with the joints at ``q`` (N,) [rad]; what cannot be
-        followed leaves everything as it is.
+        """Begin a motion at time ``t`` [s] with the joints at ``q`` (N,) [rad]; an invalid motion
+        changes nothing.
 
         Raises:
             ConfigError: see :class:`Path`.
@@ -210,13 +208,13 @@ class Follower:
         self._begin, self.phase, self.why, self._target = t, Phase.FOLLOWING, "", start
 
     def cancel(self, q: np.ndarray) -> None:
-        """Stop a motion with the joints at ``q`` (N,) [rad]."""
+        """Stop the motion with the joints at ``q`` (N,) [rad]."""
         if self.phase is Phase.FOLLOWING:
             self._end(Phase.CANCELLED, "cancelled", q)
 
     def target(self, t: float, q: np.ndarray) -> np.ndarray | None:
-        """(N,) where the joints should be at time ``t`` [s], measured at ``q`` (N,) [rad]; None:
-        nobody asks for anything."""
+        """Return the targets (N,) [rad] at time ``t`` [s] with the joints measured at ``q`` (N,)
+        [rad]; None without a motion so far."""
         if self._path is None or self._target is None:
             return self._target
         p, since = self.params, t - self._begin

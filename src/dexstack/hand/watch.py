@@ -1,37 +1,32 @@
-"""Does the hand do what its torques should make it do? What a servo can tell from joint angles and
-torques alone.
+"""Watch over the joints' motion, from joint angles and torques alone.
 
-A joint that is wired wrongly, whose encoder died or leapt, or that moves faster than any joint can,
-must lose its torque before it has gone far. :class:`MotionWatch` looks at every tick; what it finds
-is a :class:`Trip`, and a trip is final: only a person's consent undoes it.
+A joint that is wired wrongly, whose encoder failed or leapt, or that moves faster than any joint
+can, must lose its torque before it has moved far. :class:`MotionWatch` checks every tick; a
+violated limit is a :class:`Trip`, which is final until a person enables the hand again.
 
-======================
-=======================================================================================================
-trip                    when ======================
-=======================================================================================================
-``runaway``             a joint that has not shown yet that it obeys moves against its own torque by
-more than ``doubtful_runaway``, and
-                        just as a wrong wire would make it; or any joint against its own torque by
-                        more than ``runaway``
-``frozen_encoder``      an angle stays the same to the last count while the joint's torque changes
-``encoder``             ``bad_in_row`` angles in a row were impossible: not numbers, far outside the
-limits, or a leap that lasts ``overspeed``           faster than ``overspeed`` ``oscillation``
-a joint trembles: its path in ``tremble_time`` is longer than its way by more than ``tremble``
-``following_error``     a target is farther than ``following_error`` from its joint for
-``following_time`` ======================
-=======================================================================================================
+* ``runaway``: a joint that has not yet shown that it obeys moves against its own torque by more
+  than ``doubtful_runaway``, as a wrong wire would make it; or any joint moves against its own torque
+  by more than ``runaway``.
+* ``frozen_encoder``: an angle stays the same to the last count while the joint's torque changes.
+* ``encoder``: ``bad_in_row`` angles in a row are impossible: not finite, far outside the limits, or
+  a leap that lasts.
+* ``overspeed``: a joint is faster than ``overspeed``.
+* ``oscillation``: a joint chatters: its path in ``tremble_time`` exceeds its displacement by more
+  than ``tremble``.
+* ``following_error``: a target is farther than ``following_error`` from its joint for
+  ``following_time``.
 
-A joint that something else pushes back moves against its torque, too, and for a moment just as if
-it were wired wrongly. But wires do not change while the hand moves: a joint that has once gone
-``obeyed`` along its own torque, as a free joint does, is wired well until the servo is enabled
-anew. A free joint turns with its torque over its damping; a wrong wire puts the torque turned round
-in its place, or that of the same joint of another finger, which then does not obey its own: what
-has obeyed explains no other joint. Whether a torque explains a motion is asked of speed and torque
-in their mean (slope and correlation through zero) and in their changes (the same about their
-means), since the motion began. Both go through the same low-pass before: a hand measures on a clock
-of its own, so that a set of angles is now a little older, now a little newer than its period says,
-and what moves steadily seems to move by fits and starts. docs/hand.md says what was seen of hands
-that are well.
+A joint that is pushed back by an object also moves against its torque, for a moment just as if it
+were wired wrongly. But wires do not change while the hand moves: a joint that has moved by
+``obeyed`` along its own torque, as a free joint does, is wired correctly until the servo is enabled
+again. A free joint moves with its torque over its damping; a wrong wire replaces the torque by its
+negative, or by that of the same joint of another finger, which then does not obey its own: the
+torque of a joint that has obeyed explains the motion of no other joint.
+
+Whether a torque explains a motion is decided by speed and torque since the motion began: by slope
+and correlation through zero and by the same about their means. Both pass the same low-pass first,
+because a hand measures on its own clock: the age of a set of angles varies, and steady motion
+appears uneven.
 """
 
 from __future__ import annotations
@@ -45,21 +40,21 @@ import numpy as np
 from dexstack.config import param
 
 UNWATCHED = 1_000_000
-"""Ticks: as many as nobody waits for."""
+"""Number of ticks that disables the check."""
 EXPLAINED = 0.9
-"""Least correlation of speed and torque, through zero and about their means, of a motion that the
-torque explains."""
+"""Lower bound of the correlation of speed and torque, through zero and about their means, of a
+motion that the torque explains."""
 WRONG, RIGHT = 4.0, 2.0
-"""Largest factor between a free joint's speed and what its damping says: of a motion that a wrong
-wire explains, and of one that shows that a joint obeys."""
+"""Largest factor between a joint's speed and that of a free joint with its damping: of a motion
+that a wrong wire explains, and of one that shows that a joint obeys."""
 SMOOTH = 0.2
-"""Weight of the newest speed and torque in what is correlated: a memory of five periods."""
+"""Weight of the newest speed and torque in the low-pass: a time constant of five periods."""
 NO_TORQUE = 0.003
-"""A smaller torque has no direction [N·m]."""
+"""Smaller torques are ignored [N·m]."""
 FROZEN_TORQUE = 0.03
 """Change of torque that moves any encoder by a count [N·m]."""
 AT_STOP = 0.02
-"""A joint this near to a limit may stand still under any torque that pushes it there [rad]."""
+"""Distance from a limit within which a joint may stand still under torque towards it [rad]."""
 FINGER = 4
 """Joints of a finger."""
 
@@ -68,37 +63,33 @@ FINGER = 4
 class WatchParams:
     """Limits of the watch over the joints' motion."""
 
-    runaway: float = param(
-        1.0, "a joint that moves so far against its own torque has run away [rad]", 0.01, 3.2
-    )
+    runaway: float = param(1.0, "largest motion of a joint against its own torque [rad]", 0.01, 3.2)
     doubtful_runaway: float = param(
         0.075, "the same for a motion that a wrong wire explains [rad]", 0.005, 0.6
     )
     obeyed: float = param(
         0.02,
-        "a joint that went so far along its own torque, as a free one does, is wired well [rad]",
+        "motion of a joint along its own torque, as a free joint moves, that shows that it obeys [rad]",
         0.005,
         0.6,
     )
-    overspeed: float = param(15.0, "no joint moves faster than this by itself [rad/s]", 0.5, 100.0)
+    overspeed: float = param(15.0, "largest speed of a joint [rad/s]", 0.5, 100.0)
     following_error: float = param(
         0.5, "largest lasting distance of a joint from its target [rad]", 0.05, 3.2
     )
-    following_time: float = param(
-        0.5, "for how long a joint may be farther from its target than that [s]", 0.02, 10.0
-    )
+    following_time: float = param(0.5, "how long a joint may exceed following_error [s]", 0.02, 10.0)
     tremble: float = param(
-        0.12, "largest path of a joint beyond its way within tremble_time [rad]", 0.01, 3.2
+        0.12, "largest excess of a joint's path over its displacement within tremble_time [rad]", 0.01, 3.2
     )
-    tremble_time: float = param(0.06, "time over which trembling is measured [s]", 0.02, 1.0)
+    tremble_time: float = param(0.06, "time over which chattering is measured [s]", 0.02, 1.0)
     frozen_ticks: int = param(
-        20, "an encoder that says the same so many times, while the torque changes, is dead", 3, 1_000_000
+        20, "an encoder that reads the same this many times while the torque changes is frozen", 3, 1_000_000
     )
-    bad_in_row: int = param(3, "so many impossible measurements in a row are a fault", 1, 20)
+    bad_in_row: int = param(3, "consecutive impossible measurements that count as a fault", 1, 20)
 
 
 class TripKind(StrEnum):
-    """What a hand did that it must not do; see the module's docstring."""
+    """Violated limit; see the module's docstring."""
 
     RUNAWAY = "runaway"
     FROZEN = "frozen_encoder"
@@ -115,7 +106,7 @@ class Trip(NamedTuple):
     joint: int
     """Index of the joint; -1: no single one."""
     value: float
-    """How large what was too large is: an angle [rad] or a speed [rad/s]."""
+    """The value that exceeds its limit: an angle [rad] or a speed [rad/s]."""
 
     def __str__(self) -> str:
         unit = " rad/s" if self.kind is TripKind.OVERSPEED else " rad"
@@ -125,8 +116,8 @@ class Trip(NamedTuple):
 
 
 class _Spell:
-    """The motion of every joint since it last turned: how far it went, and the sums over speed and
-    torque that say what explains it.
+    """Motion of every joint since it last turned: its length, and the sums over speed and torque
+    that show which torque explains it.
 
     Args:
         free: angle that one newton metre turns each free joint by in a period (n,) [rad/(N·m)].
@@ -147,9 +138,9 @@ class _Spell:
             sums[:] = 0.0
 
     def add(self, step: np.ndarray, speed: np.ndarray, torque: np.ndarray) -> None:
-        """One tick: ``step`` (n,) [rad] in the direction of the spell, which ends where that takes
-        it back to its beginning; ``speed`` (n,) [rad per period] and ``torque`` (rows, n) [N·m]
-        after the low-pass."""
+        """Add one tick: ``step`` (n,) [rad] in the direction of the motion, which ends when it is
+        back at its start; ``speed`` (n,) [rad per period] and ``torque`` (rows, n) [N·m] after the
+        low-pass."""
         self.went += step
         count, motion, motion2, drive, drive2, work = self._sums
         count += 1.0
@@ -164,8 +155,8 @@ class _Spell:
             np.copyto(sums, 0.0, where=turned)
 
     def explained(self, factor: float) -> np.ndarray:
-        """Which torque explains the motion of a joint (rows, n), either way round, with its damping
-        to within ``factor``."""
+        """Return which torques explain the motion of each joint (rows, n), with either sign and the
+        damping to within ``factor``."""
         count, motion, motion2, drive, drive2, work = self._sums
         ticks, tiny = np.maximum(count, 1.0), 1e-18
         changes = work - drive * motion / ticks, drive2 - drive**2 / ticks, motion2 - motion**2 / ticks
@@ -181,11 +172,11 @@ class _Spell:
 
 
 class MotionWatch:
-    """The watch over one hand of fingers with four joints each, or over any row of joints.
+    """The watch over one hand with four joints per finger, or any row of joints.
 
     Args:
         lower, upper: joint limits (n,) [rad].
-        damping: what slows each joint down (n,) [N·m·s/rad].
+        damping: of each joint (n,) [N·m·s/rad].
         params: its limits.
         period: nominal time between two ticks [s].
     """
@@ -212,19 +203,24 @@ class MotionWatch:
         free = period / damping
         self._against, self._along = _Spell(free, rows), _Spell(free, rows)
         self._obeys = np.zeros(n, bool)
-        """Joints that have shown since :meth:`forget` that they do what their own torque says."""
+        """Joints that have obeyed since :meth:`forget`."""
         self._paths = np.zeros((self._length, n))
         self._yes, self._too = np.zeros(n, bool), np.zeros(n, bool)
         self.forget()
 
+    @property
+    def opposed(self) -> np.ndarray:
+        """Present motion of each joint against its own torque (n,) [rad]."""
+        return self._against.went
+
     def forget(self) -> None:
-        """The servo starts anew."""
+        """Start again, as after enabling the servo."""
         self._bad = 0
         self._obeys[:] = False
         self.pause()
 
     def pause(self) -> None:
-        """The hand is limp: motion says nothing until there is torque again."""
+        """Ignore motion until there is torque again, as while the hand is limp."""
         self._has_last = False
         self._error_time[:] = self._speed[:] = self._slow[:] = 0.0
         self._torque[:] = 0.0
@@ -235,24 +231,23 @@ class MotionWatch:
         self._k = 0
 
     def refused(self, joint: int, value: float) -> Trip | None:
-        """One more measurement in a row that could not be used; what is wrong with ``joint``, if it
-        is one."""
+        """Count one more unusable measurement in a row, of ``joint``; return a trip if there are too
+        many."""
         self._bad += 1
         return Trip(TripKind.ENCODER, joint, value) if self._bad >= self.params.bad_in_row else None
 
     def accepted(self) -> None:
-        """A measurement could be used."""
+        """Note a usable measurement."""
         self._bad = 0
 
     def look(self, q: np.ndarray, tau: np.ndarray, q_applied: np.ndarray, dt: float) -> Trip | None:
-        """One tick with torque.
+        """Check one tick with torque.
 
         Args:
             q: measured joint angles (n,) [rad].
-            tau: torque (n,) [N·m] that the servo wants of the motors now, without what balances
-                gravity.
+            tau: torque (n,) [N·m] of the servo without gravity compensation.
             q_applied: targets (n,) [rad].
-            dt: time since the tick before [s].
+            dt: time since the previous tick [s].
         """
         trip = None
         if self._has_last and dt > 0.0:
@@ -295,8 +290,8 @@ class MotionWatch:
         return self._worst(TripKind.RUNAWAY, gone, self._against.went, self._against.went)
 
     def _taken(self) -> np.ndarray:
-        """Torques (rows, n) that drive no joint but their own, as that one has shown: a wire has
-        one end."""
+        """Return the torques (rows, n) whose own joints have obeyed, and which therefore drive no
+        other joint."""
         return np.array([np.roll(self._obeys, FINGER * k) for k in range(len(self._torque))])
 
     def _note_obedience(self) -> None:
@@ -319,8 +314,7 @@ class MotionWatch:
         self._slow += tmp
 
     def _worst(self, kind: TripKind, which: np.ndarray, by: np.ndarray, value: np.ndarray) -> Trip | None:
-        """The joint of those ``which`` (n,) that is farthest ``by`` (n,); None when there is
-        none."""
+        """Return the trip of the joint in ``which`` (n,) with the largest ``by`` (n,), if any."""
         if not np.count_nonzero(which):
             return None
         joint = int(np.argmax(np.where(which, by, -1.0)))
@@ -328,7 +322,7 @@ class MotionWatch:
 
     def _overspeed(self, dt: float) -> Trip | None:
         joint = int(np.argmax(self._speed))
-        value = float(self._speed[joint]) / max(dt, self._period)  # stamps may bunch up, angles may not
+        value = float(self._speed[joint]) / max(dt, self._period)  # stamps may be uneven, angles may not
         return Trip(TripKind.OVERSPEED, joint, value) if value > self.params.overspeed else None
 
     def _tremble(self, q: np.ndarray) -> Trip | None:

@@ -1,4 +1,4 @@
-"""Robots and objects. What commands say of hands is here, where it costs nothing to import."""
+"""Robots, objects and scenes. The names of hands are here, where they cost nothing to import."""
 
 HANDS = {
     "right": "allegro_v4_right",
@@ -6,6 +6,6 @@ HANDS = {
     "leap_right": "leap_right",
     "leap_left": "leap_left",
 }
-"""File, in the package's data, of each hand that comes with dexstack."""
+"""File name, in the package's data, of each packaged hand."""
 HAND_NAMES = f"{', '.join(HANDS)}, or the path of a hand's YAML"
-"""What names a hand, in words."""
+"""Valid names of a hand, for help texts."""

@@ -1,5 +1,4 @@
-"""Balls as a robot: spheres that slide along the world's axes over a floor, each a finger of its
-own."""
+"""Balls as a robot: spheres that slide along the world's axes over a floor, each one finger."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from dexstack.model.kinematics import BallKinematics
 
 DENSITY = 1000.0
-"""Of a ball [kg/m³]."""
+"""Density of a ball [kg/m³]."""
 
 
 @dataclass(frozen=True)
@@ -29,14 +28,14 @@ class Ball:
     mass: float = 0.00419
     """[kg]"""
     friction: float = 0.5
-    """Sliding friction."""
+    """Sliding friction [-]."""
     damping: float = 0.0
-    """Of each joint [N s/m]."""
+    """Damping of each joint [N s/m]."""
 
 
 @dataclass(frozen=True)
 class BallPart:
-    """The floor, or one ball: collision shapes in its own frame, whose axes are the world's."""
+    """The floor, or one ball: collision shapes in the body's frame, whose axes are the world's."""
 
     name: str
     shapes: tuple[Shape, ...]
@@ -49,8 +48,8 @@ class BallsModel:
 
     balls: tuple[Ball, ...]
     reach: float = 0.3
-    """How far a centre may go from the world's origin along x and y, and above the floor [m];
-    downwards it stops on the floor."""
+    """Largest distance of a centre from the world's origin along x and y, and largest height [m];
+    the lowest is on the floor."""
 
     def __post_init__(self) -> None:
         if len({ball.radius for ball in self.balls}) != 1:
@@ -81,17 +80,17 @@ class BallsModel:
 
     @property
     def torque(self) -> float:
-        """Balls are pushed as asked."""
+        """Share of the requested force that is applied: all of it."""
         return 1.0
 
     @property
     def weight(self) -> np.ndarray:
-        """(N,) force that balances gravity [N]."""
+        """(N,) joint forces that balance gravity [N]."""
         return np.array([[0.0, 0.0, 9.81 * ball.mass] for ball in self.balls]).ravel()
 
     @property
     def home(self) -> np.ndarray:
-        """(N,) start [m]."""
+        """(N,) joint positions at the start [m]."""
         return np.array([ball.p_W for ball in self.balls]).ravel()
 
     @property
@@ -100,7 +99,7 @@ class BallsModel:
 
     @property
     def swing_joints(self) -> np.ndarray:
-        """None: balls go everywhere."""
+        """Empty: no joint of a ball swings a finger."""
         return np.zeros(0, int)
 
     @property
@@ -114,16 +113,16 @@ class BallsModel:
         )
 
     def kinematics(self) -> BallKinematics:
-        """Kinematics for JAX, which is imported only here."""
+        """Return the kinematics for JAX, which is imported only here."""
         from dexstack.model.kinematics import BallKinematics
 
         return BallKinematics(len(self.balls))
 
     def pose(self, name: str) -> np.ndarray:
-        """(N,) the start; balls know no other pose.
+        """Return the joint positions (N,) at the start [m].
 
         Raises:
-            ConfigError: another name than "home".
+            ConfigError: the name is not "home".
         """
         if name != "home":
             raise ConfigError(f"balls have no pose '{name}'; they have home")

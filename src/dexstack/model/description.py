@@ -1,5 +1,4 @@
-"""Reading of the YAML files that describe hands and objects, with one clear sentence for each
-mistake."""
+"""Validated reading of the YAML files that describe hands and objects."""
 
 from __future__ import annotations
 
@@ -14,19 +13,19 @@ from dexstack.errors import ConfigError
 
 
 def data_dir() -> Path:
-    """The folder with the hands and objects that come with dexstack."""
+    """Return the folder of the packaged hands and objects."""
     return Path(__file__).resolve().parent / "data"
 
 
 def read_yaml(path: Path, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Any]:
-    """A YAML mapping with exactly the ``required`` keys and perhaps ``optional`` ones.
+    """Read a YAML mapping with all ``required`` keys and any of the ``optional`` ones.
 
     Raises:
         ConfigError: missing file, malformed YAML, a missing or an unknown key.
     """
     document = read_yaml_file(path)
     if not isinstance(document, dict):
-        raise ConfigError(f"{path} must hold the keys {', '.join(required)}")
+        raise ConfigError(f"{path} must contain the keys {', '.join(required)}")
     for key in required:
         if key not in document:
             raise ConfigError(f"{path} lacks the key '{key}'")
@@ -39,29 +38,25 @@ def read_yaml(path: Path, required: Sequence[str], optional: Sequence[str] = ())
 
 
 def number_list(where: object, key: str, value: Any, count: int) -> np.ndarray:
-    """(count,) finite float64.
+    """Return the numbers as float64 (count,).
 
     Raises:
         ConfigError: not a list of ``count`` finite numbers.
     """
-    good = isinstance(value, list | tuple | np.ndarray) and len(value) == count
-    if good:
-        good = all(
-            isinstance(x, int | float | np.number) and not isinstance(x, bool) and np.isfinite(x)
-            for x in value
-        )
-    if not good:
-        raise ConfigError(
-            f"{where}: '{key}' must be {'a finite number' if count == 1 else f'{count} finite numbers'}, got {value!r}"
-        )
+    sized = isinstance(value, list | tuple | np.ndarray) and len(value) == count
+    if not sized or not all(
+        isinstance(x, int | float | np.number) and not isinstance(x, bool) and np.isfinite(x) for x in value
+    ):
+        wanted = "a finite number" if count == 1 else f"{count} finite numbers"
+        raise ConfigError(f"{where}: '{key}' must be {wanted}, got {value!r}")
     return np.array(value, dtype=float)
 
 
 def quaternion(where: object, key: str, value: Any) -> np.ndarray:
-    """(4,) unit quaternion wxyz; one that is off by rounding only is normalised.
+    """Return the unit quaternion wxyz (4,), normalised if it is off by rounding.
 
     Raises:
-        ConfigError: not four finite numbers, or a norm off 1 by more than 1e-3.
+        ConfigError: not four finite numbers, or a norm that differs from 1 by more than 1e-3.
     """
     quat = number_list(where, key, value, 4)
     norm = float(np.linalg.norm(quat))

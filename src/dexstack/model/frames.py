@@ -1,4 +1,4 @@
-"""The frames of a hand as a tree: world → palm → links → tips."""
+"""Frame tree of a hand: world → palm → links → tips."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PALM = "palm"
 
 
 class Frame(NamedTuple):
-    """The pose of a frame in its parent's."""
+    """Pose of a frame in its parent frame."""
 
     parent: str
     name: str
@@ -26,8 +26,7 @@ class Frame(NamedTuple):
 
 
 class FrameTree:
-    """All frames of one hand; the names of links are the URDF's, so that a viewer that has the URDF
-    finds them."""
+    """All frames of one hand, with the URDF's link names, as viewers of the URDF need them."""
 
     def __init__(self, hand: HandModel) -> None:
         _, _, joints = read_urdf(hand.urdf_path)
@@ -36,15 +35,15 @@ class FrameTree:
             Frame("world", PALM, hand.p_WP, hand.quat_WP),
             Frame(PALM, root, np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0])),
         )
-        """Where the URDF's root stands in the world, which the URDF does not say."""
+        """Pose of the URDF's root in the world, which is not in the URDF."""
         links = (Frame(j.parent, j.child, j.p_PC, wxyz(j.R_PC)) for j in joints if j.kind == "fixed")
         self.fixed = (*self.mount, *links)
-        """Frames that never move."""
+        """Frames of fixed pose."""
         self._hand = hand
         self._moving: tuple[Joint, ...] = tuple(j for j in joints if j.kind == "revolute")
 
     def moving(self, q: np.ndarray) -> list[Frame]:
-        """The frames of the links at the joint angles ``q`` (N,) [rad]."""
+        """Return the frames of the moving links at the joint angles ``q`` (N,) [rad]."""
         frames = []
         for joint, angle in zip(self._moving, self._hand.hinge_angles(q), strict=True):
             turn, quat = np.empty(4), np.empty(4)

@@ -10,9 +10,9 @@ from dexstack.model.scene import JointLayout, build_scene
 
 
 class GravityCompensation:
-    """tau_g(q): the joint torques that hold the hand still against gravity, as the palm is mounted.
+    """Joint torques tau_g(q) that hold the hand still against gravity, with the palm as mounted.
 
-    The result of a call is valid until the next call (nothing is allocated in the servo loop).
+    The result of a call is valid until the next call, since the servo loop allocates nothing.
     """
 
     def __init__(self, hand: HandModel) -> None:
@@ -22,9 +22,9 @@ class GravityCompensation:
         self._tau = np.zeros(self._model.nv)
 
     def __call__(self, q: np.ndarray) -> np.ndarray:
-        """tau_g (N,) [N m] at the joint angles ``q`` (N,) [rad].
+        """Return tau_g (N,) [N m] at the joint angles ``q`` (N,) [rad].
 
-        Velocity is zero, so the inverse dynamics with zero acceleration is the gravity term alone.
+        Velocity and acceleration are zero, so that the inverse dynamics is the gravity term alone.
         """
         self._data.qpos[:] = self._layout.coordinates(q)
         mujoco.mj_kinematics(self._model, self._data)

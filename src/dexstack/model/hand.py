@@ -1,5 +1,4 @@
-"""The hand as every part of the stack sees it: one tree of bodies, read from a URDF and the YAML
-beside it."""
+"""Model of a hand: one tree of bodies, read from a hand's YAML and URDF."""
 
 from __future__ import annotations
 
@@ -19,25 +18,23 @@ if TYPE_CHECKING:
     from dexstack.model.kinematics import KinematicTree
 
 ALLEGRO = "allegro"
-"""Family of the hands for which objects that come with the package, and those that are added, have
-their start."""
+"""Family of the hands for which packaged and added objects have a start."""
 
 
 @dataclass(frozen=True)
 class Body:
-    """The palm or one moving link; links fixed to it are merged into it.
+    """The palm or one moving link, with the links that are fixed to it.
 
-    The frame B of a body sits on its joint: with the joint at angle q the body's pose in its parent
-    P is ``X_PB(q) = (R_PB_at_zero Rot(axis, ratio q + offset), p_PB)``: a hinge of its own turns by
-    q, one that follows another joint by what couples the two.
+    The frame B of a body lies on its hinge: with the joint at angle q the body's pose in its parent
+    P is ``X_PB(q) = (R_PB_at_zero Rot(axis, ratio q + offset), p_PB)``, with ratio 1 and offset 0
+    unless the hinge follows another one's joint.
     """
 
     name: str
     parent: int
     """Index of the parent body; -1 for the palm."""
     joint: int | None
-    """Index of the joint that moves the body, by the angle ``ratio`` q + ``offset``; None for the
-    palm."""
+    """Index of the joint that moves the body; None for the palm."""
     R_PB_at_zero: np.ndarray
     """(3, 3) rotation to the parent's frame at q = 0."""
     p_PB: np.ndarray
@@ -53,7 +50,7 @@ class Body:
     shapes: tuple[Shape, ...]
     """Collision shapes, body frame."""
     hinge: str = ""
-    """Name of the joint between parent and body, which is the hand's own or follows one."""
+    """Name of the URDF's joint between parent and body."""
     ratio: float = 1.0
     offset: float = 0.0
     """[rad]"""
@@ -61,7 +58,7 @@ class Body:
 
 @dataclass(frozen=True)
 class Fingertip:
-    """The centre of a tip sphere: ``p_BT`` (3,) in the frame of body ``body`` [m]."""
+    """Centre of a fingertip's sphere, ``p_BT`` (3,) in the frame of body ``body`` [m]."""
 
     body: int
     p_BT: np.ndarray
@@ -69,17 +66,16 @@ class Fingertip:
 
 @dataclass(frozen=True)
 class HandModel:
-    """A hand of N revolute joints on a fixed palm, finger by finger, each from the palm to the tip;
-    link i+1 is moved by hinge i.
+    """A hand of N revolute joints on a fixed palm, finger by finger, each from the palm to the tip.
 
-    Each of the H hinges is a joint of its own or follows one of its finger's; where none does, H =
-    N, and hinges and joints are the same.
+    Link i + 1 is moved by hinge i. Each of the H hinges is a joint or follows a joint of its
+    finger; without followers H = N, and hinges and joints are the same.
     """
 
     name: str
     family: str
-    """Kind of hand that this is one side of: an object's YAML may say where it starts in hands of a
-    family, and drivers know families."""
+    """Name that the left and right hand of one kind share; objects' starts and drivers refer to
+    it."""
     side: str
     joint_names: tuple[str, ...]
     lower: np.ndarray
@@ -97,29 +93,29 @@ class HandModel:
     p_WP: np.ndarray
     """(3,) origin of the palm frame in the world [m]."""
     bodies: tuple[Body, ...]
-    """H + 1: the palm, then the links."""
+    """H + 1 bodies: the palm, then the links."""
     fingertips: tuple[Fingertip, ...]
-    """One of each finger; of the Allegro index, middle, ring, thumb."""
+    """One per finger, the thumb's last; for the Allegro index, middle, ring, thumb."""
     fingertip_radius: float
     """[m]"""
     friction_palm: float
     friction_fingers: float
     poses: dict[str, np.ndarray]
-    """Named joint angles (N,) [rad]; "home" is always there."""
+    """Named joint angles (N,) [rad]; always contains "home"."""
     swing_joints: tuple[int, ...]
-    """Joints that swing a finger from side to side, by index."""
+    """Indices of the joints that swing a finger from side to side."""
     urdf_path: Path
     planner: str = ""
-    """That turns objects which have no start for this hand; empty: the task's."""
+    """Planner for objects that have no start for this hand; empty: the task's."""
     ignored_contacts: tuple[tuple[str, str], ...] = ()
-    """Pairs of links, besides neighbours, whose shapes overlap at rest: their contacts are left
-    out."""
+    """Pairs of links, besides neighbours, that do not collide because their shapes overlap at
+    rest."""
     joint_friction: float = 0.0
-    """Dry friction in every joint [N m]; of plants, planners know none."""
+    """Dry friction in every joint [N m]; in plants only, not in planners."""
     joint_armature: float = 0.0
-    """Inertia of the motors, as every joint feels it [kg m²]; of plants, planners know none."""
+    """Inertia of the motor at every joint [kg m²]; in plants only, not in planners."""
     torque: float = 1.0
-    """Share of the joint torques asked for that the motors of a plant give."""
+    """Share of the requested joint torques that a plant's motors apply."""
 
     @property
     def home(self) -> np.ndarray:
@@ -128,7 +124,7 @@ class HandModel:
 
     @property
     def chains(self) -> tuple[int, ...]:
-        """Joints of each finger; 4, 4, 4, 4 of the Allegro."""
+        """Number of joints of each finger; 4, 4, 4, 4 for the Allegro."""
         starts = [i for i, body in enumerate(self.bodies) if body.parent == 0]
         own = np.concatenate(
             [[0], np.cumsum([body.hinge == self.joint_names[body.joint] for body in self.bodies[1:]])]
@@ -137,33 +133,33 @@ class HandModel:
 
     @functools.cached_property
     def coupling(self) -> tuple[np.ndarray, np.ndarray]:
-        """C (H, N) and c (H,): the hinges are at C q + c [rad] with the joints at q."""
+        """C (H, N) and c (H,) of the hinge angles C q + c [rad] at joint angles q."""
         C = np.zeros((len(self.bodies) - 1, len(self.joint_names)))
         for i, body in enumerate(self.bodies[1:]):
             C[i, body.joint] = body.ratio
         return C, np.array([body.offset for body in self.bodies[1:]])
 
     def hinge_angles(self, q: np.ndarray) -> np.ndarray:
-        """(…, H) with the joints at q (…, N) [rad]."""
+        """Return the hinge angles (…, H) at joint angles q (…, N) [rad]."""
         C, c = self.coupling
         return np.asarray(q, float) @ C.T + c
 
     @functools.cached_property
     def alike(self) -> bool:
-        """Whether no hinge follows another joint."""
+        """True if no hinge follows another joint."""
         return len(self.bodies) - 1 == len(self.joint_names)
 
     def kinematics(self) -> KinematicTree:
-        """Kinematics for JAX, which is imported only here."""
+        """Return the kinematics for JAX, which is imported only here."""
         from dexstack.model.kinematics import KinematicTree
 
         return KinematicTree(self)
 
     def pose(self, name: str) -> np.ndarray:
-        """(N,) joint angles of a named pose [rad].
+        """Return the joint angles (N,) of a named pose [rad].
 
         Raises:
-            ConfigError: the hand's YAML has no pose of that name.
+            ConfigError: the hand has no pose of that name.
         """
         if name not in self.poses:
             raise ConfigError(f"the hand '{self.name}' has no pose '{name}'; it has {', '.join(self.poses)}")
@@ -171,7 +167,7 @@ class HandModel:
 
 
 def load_hand(hand: str | Path = "right") -> HandModel:
-    """A hand that comes with dexstack, or one of the user's by the path of its YAML.
+    """Load a packaged hand by its name, or a user's hand by the path of its YAML.
 
     ``"right"`` and ``"left"`` are the Allegro Hand V4, ``"leap_right"`` and ``"leap_left"`` the
     LEAP Hand.
@@ -191,18 +187,15 @@ def load_hand(hand: str | Path = "right") -> HandModel:
     urdf_path = path.parent / str(document["urdf"])
     name, links, joints = read_urdf(urdf_path)
     bodies, joints, frames = _merge_fixed(urdf_path, str(document["palm_link"]), links, joints)
-    lower = np.array([j.lower for j in joints])
-    upper = np.array([j.upper for j in joints])
     return HandModel(
         name=name,
         family=str(document.get("family", name)),
         side=str(document["side"]),
         joint_names=tuple(j.name for j in joints),
-        lower=lower,
-        upper=upper,
-        effort=np.array([j.effort for j in joints]),
-        velocity=np.array([j.velocity for j in joints]),
-        damping=np.array([j.damping for j in joints]),
+        **{
+            key: np.array([getattr(j, key) for j in joints])
+            for key in ("lower", "upper", "effort", "velocity", "damping")
+        },
         quat_WP=quaternion(path, "palm_mount.quaternion", _entry(path, document, "palm_mount", "quaternion")),
         p_WP=number_list(path, "palm_mount.position", _entry(path, document, "palm_mount", "position"), 3),
         bodies=bodies,
@@ -234,7 +227,7 @@ def _positive(path: Path, key: str, value: Any) -> float:
 def _fingertips(
     path: Path, links: Any, frames: dict[str, tuple[int, np.ndarray, np.ndarray]], bodies: tuple[Body, ...]
 ) -> tuple[Fingertip, ...]:
-    """One for each finger, in joint order, wherever on its last link."""
+    """Return the fingertip of each finger, in joint order, anywhere on its last link."""
     ends = [i for i in range(1, len(bodies)) if i + 1 == len(bodies) or bodies[i + 1].parent == 0]
     if not isinstance(links, list) or len(links) != len(ends):
         raise ConfigError(f"{path}: 'fingertips.links' must name {len(ends)} links, one for each finger")
@@ -245,7 +238,8 @@ def _fingertips(
             )
         if frames[name][0] != end:
             raise ConfigError(
-                f"{path}: the fingertip link '{name}' must be fixed to '{bodies[end].name}', the last link of its finger"
+                f"{path}: the fingertip link '{name}' must be fixed to '{bodies[end].name}', the last link "
+                "of its finger"
             )
     return tuple(Fingertip(frames[name][0], frames[name][2]) for name in links)
 
@@ -255,7 +249,7 @@ def _swing_joints(path: Path, names: Any, joints: tuple[Joint, ...]) -> tuple[in
     unknown = [name for name in names if name not in order] if isinstance(names, list) else [names]
     if unknown:
         raise ConfigError(
-            f"{path}: 'swing_joints' must list joints of the hand, {', '.join(order)}; '{unknown[0]}' is none"
+            f"{path}: 'swing_joints' lists the unknown joint '{unknown[0]}'; joints are {', '.join(order)}"
         )
     return tuple(order[name] for name in names)
 
@@ -271,7 +265,7 @@ def _ignored_contacts(path: Path, pairs: Any, bodies: tuple[Body, ...]) -> tuple
 
 def _poses(path: Path, section: Any, joints: tuple[Joint, ...]) -> dict[str, np.ndarray]:
     if not isinstance(section, dict) or "home" not in section:
-        raise ConfigError(f"{path}: 'poses' must hold joint angles by name, one of them 'home'")
+        raise ConfigError(f"{path}: 'poses' must contain joint angles by name, including 'home'")
     poses = {}
     for name, rows in section.items():
         flat = (
@@ -292,8 +286,8 @@ def _poses(path: Path, section: Any, joints: tuple[Joint, ...]) -> dict[str, np.
 def _merge_fixed(
     path: Path, palm: str, links: tuple[Link, ...], joints: tuple[Joint, ...]
 ) -> tuple[tuple[Body, ...], tuple[Joint, ...], dict[str, tuple[int, np.ndarray, np.ndarray]]]:
-    """Bodies (palm, then one per revolute joint), the joints that follow no other in file order,
-    and each link's (body, R_BL, p_BL)."""
+    """Return the bodies (palm, then one per revolute joint), the joints that follow no other in
+    file order, and each link's (body, R_BL, p_BL)."""
     children = {j.child: j for j in joints}
     by_name = {link.name: link for link in links}
     if palm not in by_name or palm in children:
@@ -303,7 +297,7 @@ def _merge_fixed(
     own, followed = lead(path, revolute)
 
     def frame(name: str, depth: int = 0) -> tuple[int, np.ndarray, np.ndarray]:
-        """(body index, R_BL, p_BL) of a link in the body that carries it."""
+        """Return (body index, R_BL, p_BL) of a link in its body."""
         if name in index:
             return index[name], np.eye(3), np.zeros(3)
         if name not in children or depth > len(links):
@@ -317,9 +311,8 @@ def _merge_fixed(
     for i, name in enumerate(index):
         parts = [(by_name[n], R, p) for n, (b, R, p) in frames.items() if b == i]
         mass = sum(link.mass for link, _, _ in parts)
-        com = (
-            sum(link.mass * (p + R @ link.com) for link, R, p in parts) / mass if mass > 0.0 else np.zeros(3)
-        )
+        moment = sum(link.mass * (p + R @ link.com) for link, R, p in parts)
+        com = moment / mass if mass > 0.0 else np.zeros(3)
         inertia = np.zeros((3, 3))
         for link, R, p in parts:
             d = p + R @ link.com - com
@@ -329,26 +322,15 @@ def _merge_fixed(
             Shape(s.kind, s.size, p + R @ s.p, R @ s.R) for link, R, p in parts for s in link.shapes
         )
         if i == 0:
-            bodies.append(
-                Body(
-                    name,
-                    -1,
-                    None,
-                    np.eye(3),
-                    np.zeros(3),
-                    np.array([1.0, 0.0, 0.0]),
-                    mass,
-                    com,
-                    inertia,
-                    shapes,
-                )
-            )
+            place = np.eye(3), np.zeros(3), np.array([1.0, 0.0, 0.0])
+            bodies.append(Body(name, -1, None, *place, mass, com, inertia, shapes))
             continue
         joint = revolute[i - 1]
         parent, R_BP, p_BP = frames[joint.parent]
         if parent not in (0, i - 1):
             raise ConfigError(
-                f"{path}: joint '{joint.name}' must follow the joint that moves its parent link, or begin at the palm"
+                f"{path}: joint '{joint.name}' must follow the joint that moves its parent link, or begin "
+                "at the palm"
             )
         k, ratio, offset = followed[joint.name]
         place = R_BP @ joint.R_PC, p_BP + R_BP @ joint.p_PC, joint.axis
@@ -358,7 +340,7 @@ def _merge_fixed(
 
 
 def _check_fingers(path: Path, bodies: list[Body], joints: tuple[Joint, ...]) -> None:
-    """Refuse a hinge that follows a joint of another finger: fingers meet only in the object."""
+    """Reject a hinge that follows a joint of another finger: fingers meet only in the object."""
     finger: dict[int, int] = {}
     for i, body in enumerate(bodies[1:], 1):
         finger[i] = i if body.parent == 0 else finger[body.parent]
@@ -367,5 +349,6 @@ def _check_fingers(path: Path, bodies: list[Body], joints: tuple[Joint, ...]) ->
         leader = joints[body.joint].name
         if homes[leader] != homes[body.hinge]:
             raise ConfigError(
-                f"{path}: the joint '{body.hinge}' follows '{leader}' of another finger; each finger must move by itself"
+                f"{path}: the joint '{body.hinge}' follows '{leader}' of another finger; only joints of one "
+                "finger may be coupled"
             )

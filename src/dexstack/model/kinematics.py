@@ -1,4 +1,4 @@
-"""Forward kinematics and point Jacobians of robots on a fixed base, in JAX: hands level by level of
+"""Forward kinematics and point Jacobians of robots on a fixed base, in JAX: hands, by the levels of
 their tree, and balls."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def quaternion_matrix(quat: Float[Array, "4"]) -> Float[Array, "3 3"]:
-    """Rotation matrix (3, 3) of a quaternion wxyz of any length; NaN only for NaN."""
+    """Return the rotation matrix (3, 3) of a quaternion wxyz of any length; NaN only for NaN."""
     w, x, y, z = quat / jnp.sqrt(jnp.maximum(jnp.sum(quat * quat), 1e-20))
     return jnp.array(
         [
@@ -35,12 +35,12 @@ class BodyPoses(NamedTuple):
     R_WB: Float[Array, "B 3 3"]
     p_WB: Float[Array, "B 3"]
     axis_W: Float[Array, "H 3"]
-    """Unit axis of hinge i; a hand's passes through ``p_WB[i + 1]``."""
+    """Unit axis of hinge i; in a hand it passes through ``p_WB[i + 1]``."""
 
 
 class Kinematics(abc.ABC):
-    """Where the bodies of a robot are, and how its joints move them; pure functions of arrays,
-    traced by JAX."""
+    """Poses of a robot's bodies and Jacobians of its joints; pure functions of arrays, traced by
+    JAX."""
 
     tip_body: np.ndarray
     """(F,) body of each fingertip."""
@@ -61,7 +61,7 @@ class KinematicTree(Kinematics):
     """Kinematics of a hand whose body ``i + 1`` is moved by hinge ``i`` and whose body 0 is fixed
     in the world.
 
-    Constant arrays only: an instance is closed over by compiled functions, never traced.
+    An instance holds constant arrays only: compiled functions close over it, JAX never traces it.
     """
 
     def __init__(self, hand: HandModel) -> None:
@@ -96,9 +96,12 @@ class KinematicTree(Kinematics):
         self.p_BT = np.array([tip.p_BT for tip in hand.fingertips])
 
     def poses(self, q: Float[Array, " N"]) -> BodyPoses:
-        """Poses of all bodies at joint angles ``q`` [rad]."""
+        """Return the poses of all bodies at joint angles ``q`` [rad]."""
         dtype = q.dtype
-        as_const = lambda a: jnp.asarray(a, dtype)  # noqa: E731
+
+        def as_const(a: np.ndarray) -> Array:
+            return jnp.asarray(a, dtype)
+
         if self._coupling is not None:
             C, c = self._coupling
             q = as_const(C) @ q + as_const(c)
@@ -119,7 +122,7 @@ class KinematicTree(Kinematics):
         return BodyPoses(R_WB, p_WB, jnp.einsum("bij,bj->bi", R_WB[1:], as_const(self._axis_B)))
 
     def fingertips(self, poses: BodyPoses) -> Float[Array, "F 3"]:
-        """Fingertip positions p_WTip [m]."""
+        """Return the fingertip positions p_WTip [m]."""
         return poses.p_WB[self.tip_body] + jnp.einsum(
             "fij,fj->fi", poses.R_WB[self.tip_body], jnp.asarray(self.p_BT, poses.p_WB.dtype)
         )
@@ -127,8 +130,8 @@ class KinematicTree(Kinematics):
     def point_jacobian(
         self, poses: BodyPoses, p_W: Float[Array, "C 3"], link: Array
     ) -> Float[Array, "C 3 N"]:
-        """Translational Jacobian in the world frame of points fixed to ``link`` [m/rad]; zero for
-        the palm and the ground (−1)."""
+        """Return the translational Jacobian in the world frame of points fixed to ``link`` [m/rad];
+        zero for the palm (0) and the ground (−1)."""
         arm = p_W[:, None, :] - poses.p_WB[None, 1:, :]
         columns = jnp.cross(jnp.broadcast_to(poses.axis_W[None], arm.shape), arm)
         columns = jnp.where(jnp.asarray(self.moves)[link + 1][:, :, None], columns, 0.0)
@@ -139,19 +142,19 @@ class KinematicTree(Kinematics):
 
 
 class BallKinematics(Kinematics):
-    """Kinematics of balls on three sliding joints each: body 0 is the floor, body ``i + 1`` ball i,
-    and its centre the fingertip."""
+    """Kinematics of balls on three sliding joints each: body 0 is the floor, body ``i + 1`` is ball
+    i, whose centre is the fingertip."""
 
     def __init__(self, count: int) -> None:
         self.count = count
         self.tip_body = np.arange(1, count + 1)
         self._columns = np.zeros((count + 2, 3, 3 * count))
-        """Jacobian of every link, first the ground's."""
+        """Jacobian of every link, the ground's first."""
         for i in range(count):
             self._columns[i + 2, :, 3 * i : 3 * i + 3] = np.eye(3)
 
     def poses(self, q: Float[Array, " N"]) -> BodyPoses:
-        """Poses of the floor and of all balls at joint positions ``q`` [m]."""
+        """Return the poses of the floor and of all balls at joint positions ``q`` [m]."""
         p_WB = jnp.concatenate([jnp.zeros((1, 3), q.dtype), q.reshape(-1, 3)])
         return BodyPoses(
             jnp.broadcast_to(jnp.eye(3, dtype=q.dtype), (self.count + 1, 3, 3)),
@@ -160,12 +163,12 @@ class BallKinematics(Kinematics):
         )
 
     def fingertips(self, poses: BodyPoses) -> Float[Array, "F 3"]:
-        """Centres of the balls p_WTip [m]."""
+        """Return the centres of the balls p_WTip [m]."""
         return poses.p_WB[1:]
 
     def point_jacobian(
         self, poses: BodyPoses, p_W: Float[Array, "C 3"], link: Array
     ) -> Float[Array, "C 3 N"]:
-        """Translational Jacobian in the world frame of points fixed to ``link`` [-]; zero for the
-        floor (0) and the ground (−1)."""
+        """Return the translational Jacobian in the world frame of points fixed to ``link`` [-];
+        zero for the floor (0) and the ground (−1)."""
         return jnp.asarray(self._columns, p_W.dtype)[link + 1]

@@ -1,5 +1,4 @@
-"""The objects a hand plays with: one folder each, with a YAML and a mesh; a new object is those two
-files and no code."""
+"""Objects for a hand: one folder each, with a YAML and a mesh; a new object needs no code."""
 
 from __future__ import annotations
 
@@ -21,35 +20,35 @@ if TYPE_CHECKING:
     import trimesh
 
 _SINGLE_FILE = (".obj", ".stl", ".ply", ".off")
-"""Formats of which one file says all that is read of a mesh."""
+"""Mesh formats that refer to no other file that is read."""
 MOST_PARTS = 256
 _START = ("position", "yaw", "noise_position", "noise_yaw")
 _OPTIONAL = {"hand_pose", "planner"}
 UNTUNED = "sampling"
-"""Planner that turns what nobody tuned anything for, for far more processor time than the one that
-comes with the task."""
+"""Default planner for objects and hands that no parameters were tuned for; it takes far more
+processor time than the tasks' default."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """Where a task puts the object, and how a trial disturbs it."""
+    """Start of the object in a task, and its disturbance in a trial."""
 
     pose_WO: np.ndarray
     """(7,) position [m] and quaternion wxyz in the world."""
     noise_position: float
     """Standard deviation of x and of y [m]."""
     noise_yaw: float
-    """Largest turn about world z either way [rad]."""
+    """Largest turn about world z in either direction [rad]."""
     hand_pose: str
-    """Name of the hand pose to start from; see :meth:`dexstack.model.hand.HandModel.pose`."""
+    """Name of the hand's pose, see :meth:`dexstack.model.hand.HandModel.pose`."""
     planner: str = ""
-    """That turns it from there; empty: the task's."""
+    """Planner for this start; empty: the task's."""
 
 
 @dataclass(frozen=True)
 class ObjectModel:
-    """A rigid object; its frame O has the mesh file's axes and the mesh's centre of mass, at
-    uniform density, as origin."""
+    """A rigid object. Its frame O has the axes of the mesh file, and its origin in the centre of mass
+    at uniform density."""
 
     name: str
     mesh_path: Path
@@ -64,18 +63,17 @@ class ObjectModel:
     friction: np.ndarray
     """(3,) sliding [-], torsional [m], rolling [m]."""
     contact_dimension: int
-    """3: sliding friction only; 4: and torsional; 6: and rolling."""
+    """3: sliding friction only; 4: with torsional; 6: with rolling."""
     starts: dict[str, Start]
-    """Per task."""
+    """Start by task, or by hand family for turning on a palm."""
     max_parts: int = PARTS
-    """Convex parts that it may become."""
+    """Largest number of convex parts."""
     symmetry: Symmetry = NONE
-    """Turns that goals, errors and costs do not tell from none."""
+    """Rotations that goals, errors and costs ignore."""
     com: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """Centre of mass in frame O [m]; elsewhere than the origin only in a plant of which the
-    controller does not know it."""
+    """Centre of mass in frame O [m]; not zero only in a plant, unknown to the controller."""
     contact_stiffness: float = 1.0
-    """Factor on the stiffness of a plant's contacts, of which the controller does not know."""
+    """Factor on the stiffness of a plant's contacts, unknown to the controller."""
 
     @functools.cached_property
     def mesh(self) -> trimesh.Trimesh:
@@ -84,10 +82,10 @@ class ObjectModel:
 
     @functools.cached_property
     def parts(self) -> tuple[Surface, ...]:
-        """Convex parts whose union the object is, in frame O: the surface alone if it is convex.
+        """Convex parts that make up the object, in frame O: the surface alone if it is convex.
 
         Raises:
-            ConfigError: the mesh is not convex, and what takes it apart is not installed.
+            ConfigError: the mesh is not convex, and CoACD is not installed or fails.
         """
         return convex_parts(self.surface, self.max_parts)
 
@@ -97,25 +95,25 @@ class ObjectModel:
         return hull_vertices(self.surface)
 
     def start(self, task: str, side: str = "right") -> Start:
-        """Where ``task`` puts this object in a hand of a ``side``: for a left hand at the mirror
-        image (−y) of its place in a right one.
+        """Return the start for ``task`` in a hand of a ``side``: in a left hand at −y of its place
+        in a right one.
 
         Raises:
-            ConfigError: the object's YAML has no start for it.
+            ConfigError: the object has no start for the task.
         """
         return _start(self.name, self.starts, task, side)
 
 
 def scaled(obj: ObjectModel, *, mass: float = 1.0, friction: float = 1.0, size: float = 1.0) -> ObjectModel:
-    """The same object with mass, sliding friction and size multiplied; it stands as high above its
-    support as before.
+    """Scale an object's mass, sliding friction and size; the gap to its support at the starts stays.
 
     Raises:
-        ConfigError: a factor that is not positive.
+        ConfigError: a factor is not positive.
     """
     if min(mass, friction, size) <= 0.0 or not np.isfinite([mass, friction, size]).all():
         raise ConfigError(
-            f"factors of an object's mass, friction and size must be positive, got {mass:g}, {friction:g}, {size:g}"
+            f"factors of an object's mass, friction and size must be positive, got {mass:g}, {friction:g}, "
+            f"{size:g}"
         )
     surface = obj.surface._replace(vertices=size * obj.surface.vertices)
     raised = np.array([0.0, 0.0, (size - 1.0) * -obj.surface.vertices[:, 2].min(), 0.0, 0.0, 0.0, 0.0])
@@ -131,18 +129,18 @@ def scaled(obj: ObjectModel, *, mass: float = 1.0, friction: float = 1.0, size: 
 
 
 def object_names() -> tuple[str, ...]:
-    """The objects that come with dexstack."""
+    """Return the names of the packaged objects."""
     return tuple(
         sorted(p.parent.name for p in (data_dir() / "objects").glob("*/*.yaml") if p.stem == p.parent.name)
     )
 
 
 def load_object(name: str | Path) -> ObjectModel:
-    """An object by its name, or one of the user's by the path of its YAML.
+    """Load a packaged object by its name, or a user's object by the path of its YAML.
 
     Raises:
-        ConfigError: an unknown name, a missing or malformed file, an unusable mesh, a mass or
-            inertia no body has.
+        ConfigError: an unknown name, a missing or malformed file, an unusable mesh, an impossible
+            mass or inertia.
     """
     path, document = _read(name)
     mass = float(number_list(path, "mass", [document["mass"]], 1)[0])
@@ -152,7 +150,7 @@ def load_object(name: str | Path) -> ObjectModel:
     if dimension not in (3, 4, 6):
         raise ConfigError(f"{path}: 'contact_dimension' must be 3, 4 or 6, got {dimension!r}")
     parts = document.get("parts", PARTS)
-    if not isinstance(parts, int) or isinstance(parts, bool) or not 1 <= parts <= MOST_PARTS:
+    if type(parts) is not int or not 1 <= parts <= MOST_PARTS:
         raise ConfigError(f"{path}: 'parts' must be a whole number from 1 to {MOST_PARTS}, got {parts!r}")
     friction = _section(path, document, "friction", ("sliding", "torsional", "rolling"))
     if min(friction.values()) < 0.0:
@@ -178,7 +176,7 @@ def load_object(name: str | Path) -> ObjectModel:
 
 
 def object_name(name: str | Path) -> str:
-    """What an object's YAML calls it.
+    """Return the name in an object's YAML.
 
     Raises:
         ConfigError: an unknown name, or a malformed file.
@@ -187,8 +185,8 @@ def object_name(name: str | Path) -> str:
 
 
 def _mesh_facts(path: Path) -> dict[str, np.ndarray]:
-    """Vertices about the centre of mass, faces, volume, and inertia at density one; of a file whose
-    content was read before, as found then.
+    """Return vertices about the centre of mass, faces, volume, and inertia at density one. Cached by
+    the file's content.
 
     Raises:
         ConfigError: see :func:`~dexstack.geometry.mesh.load_mesh`.
@@ -211,8 +209,8 @@ def _mesh_facts(path: Path) -> dict[str, np.ndarray]:
 
 
 def load_start(name: str | Path, task: str, side: str = "right") -> Start | None:
-    """:meth:`ObjectModel.start` without the object's mesh; None if the object's YAML has none for
-    this task.
+    """Return :meth:`ObjectModel.start` without reading the mesh, or None if the object has no start
+    for this task.
 
     Raises:
         ConfigError: an unknown name, or a malformed file.
@@ -223,14 +221,15 @@ def load_start(name: str | Path, task: str, side: str = "right") -> Start | None
 
 
 def _read(name: str | Path) -> tuple[Path, dict[str, Any]]:
-    """Path and contents of an object's YAML."""
+    """Return path and contents of an object's YAML."""
     if str(name) in object_names():
         path = data_dir() / "objects" / str(name) / f"{name}.yaml"
     elif Path(name).suffix in (".yaml", ".yml"):
         path = Path(name)
     else:
         raise ConfigError(
-            f"unknown object '{name}'; known: {', '.join(object_names())}, or the path of an object's YAML file"
+            f"unknown object '{name}'; known: {', '.join(object_names())}, or the path of an object's YAML "
+            "file"
         )
     return path, read_yaml(
         path, ("name", "mesh", "mass", "friction", "start"), ("contact_dimension", "parts", "symmetry")
@@ -238,7 +237,7 @@ def _read(name: str | Path) -> tuple[Path, dict[str, Any]]:
 
 
 def load_symmetry(name: str | Path) -> Symmetry:
-    """:attr:`ObjectModel.symmetry` without the object's mesh.
+    """Return :attr:`ObjectModel.symmetry` without reading the mesh.
 
     Raises:
         ConfigError: an unknown name, or a malformed file.
@@ -260,13 +259,10 @@ def _symmetry(path: Path, section: Any) -> Symmetry:
         order, length = entry["order"], float(np.linalg.norm(direction))
         if length < 1e-6:
             raise ConfigError(f"{path}: 'symmetry[{k}].axis' has no direction")
-        if (
-            not isinstance(order, int)
-            or isinstance(order, bool)
-            or (order != ANY and not 2 <= order <= HIGHEST_ORDER)
-        ):
+        if type(order) is not int or (order != ANY and not 2 <= order <= HIGHEST_ORDER):
             raise ConfigError(
-                f"{path}: 'symmetry[{k}].order' must be 2 to {HIGHEST_ORDER}, or {ANY} for any angle, got {order!r}"
+                f"{path}: 'symmetry[{k}].order' must be 2 to {HIGHEST_ORDER}, or {ANY} for any angle, got "
+                f"{order!r}"
             )
         axes.append(Axis(direction / length, order))
     try:
@@ -285,7 +281,7 @@ def _start(name: str, starts: dict[str, Start], task: str, side: str) -> Start:
 
 
 def mirrored(pose_WO: np.ndarray) -> np.ndarray:
-    """The place (7,) in the other hand: at −y, turned as it is."""
+    """Return the pose (7,) in the other hand: at −y, in the same orientation."""
     return pose_WO * [1.0, -1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
 
 
@@ -303,7 +299,8 @@ def _starts(path: Path, section: Any) -> dict[str, Start]:
     for task, entry in section.items():
         if not isinstance(entry, dict) or not set(entry) - _OPTIONAL == set(_START):
             raise ConfigError(
-                f"{path}: 'start.{task}' must have the entries {', '.join(_START)} and may have {' and '.join(sorted(_OPTIONAL))}"
+                f"{path}: 'start.{task}' must have the entries {', '.join(_START)} and may have "
+                f"{' and '.join(sorted(_OPTIONAL))}"
             )
         position = number_list(path, f"start.{task}.position", entry["position"], 3)
         yaw, noise_position, noise_yaw = (
@@ -312,11 +309,6 @@ def _starts(path: Path, section: Any) -> dict[str, Start]:
         if noise_position < 0.0 or noise_yaw < 0.0:
             raise ConfigError(f"{path}: the noise of 'start.{task}' must not be negative")
         pose_WO = np.concatenate([position, [np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)]])
-        starts[str(task)] = Start(
-            pose_WO,
-            noise_position,
-            noise_yaw,
-            str(entry.get("hand_pose", "home")),
-            str(entry.get("planner", "")),
-        )
+        hand_pose, planner = str(entry.get("hand_pose", "home")), str(entry.get("planner", ""))
+        starts[str(task)] = Start(pose_WO, noise_position, noise_yaw, hand_pose, planner)
     return starts

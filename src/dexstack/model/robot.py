@@ -1,4 +1,4 @@
-"""What contact detection, planner and closed loop need to know of a robot: a fixed base, chains of
+"""Interface of a robot for contact detection, planner and closed loop: a fixed base, chains of
 joints, shapes, fingertips."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Part(Protocol):
 
     @property
     def name(self) -> str:
-        """Its body's in a scene; a base without a body of its own has another."""
+        """Name of its body in a scene, if it has one there."""
 
     @property
     def shapes(self) -> Sequence[Shape]:
@@ -28,8 +28,8 @@ class Part(Protocol):
 
 @runtime_checkable
 class Robot(Protocol):
-    """A hand, or balls. Joints are hinges [rad] or slides [m]; they come chain by chain, and chains
-    meet only in the object."""
+    """A hand, or balls. Joints are hinges [rad] or slides [m], ordered chain by chain; chains meet
+    only in the object."""
 
     @property
     def name(self) -> str: ...
@@ -50,7 +50,7 @@ class Robot(Protocol):
 
     @property
     def torque(self) -> float:
-        """Share of the joint torques or forces asked for that a plant's motors give."""
+        """Share of the requested joint torques or forces that a plant's motors apply."""
 
     @property
     def home(self) -> np.ndarray:
@@ -58,7 +58,7 @@ class Robot(Protocol):
 
     @property
     def chains(self) -> tuple[int, ...]:
-        """Joints of each chain."""
+        """Number of joints of each chain."""
 
     @property
     def swing_joints(self) -> np.ndarray:
@@ -66,10 +66,10 @@ class Robot(Protocol):
 
     @property
     def bodies(self) -> Sequence[Part]:
-        """The base, which bears the object with its boxes or its plane, then what moves; indexed as
-        a contact's ``link``."""
+        """The base, whose boxes or plane support the object, then the moving bodies; indexed as a
+        contact's ``link``."""
 
     def kinematics(self) -> Kinematics: ...
 
     def pose(self, name: str) -> np.ndarray:
-        """(N,) joint positions of a named pose."""
+        """Return the joint positions (N,) of a named pose."""

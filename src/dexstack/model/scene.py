@@ -1,11 +1,11 @@
-"""One scene for every use: hand or balls, object, floor and camera as a MuJoCo spec, built from the
-hand and object models.
+"""Scenes of hand or balls, object, floor and camera as MuJoCo specs, built from the hand and object
+models.
 
-Layout of the state that every user of the compiled model may rely on: ``qpos`` = joint angles or
-ball positions (3 per ball), then the object's position and quaternion (wxyz); ``qvel`` = their
-rates, then the object's linear velocity (world) and angular velocity (body). A hand whose hinges
-follow one another has more joint angles in its scene than joints of its own: :class:`JointLayout`
-tells them apart. Geom groups: 0 collides and is drawn, 2 is only drawn.
+Layout of the compiled model's state: ``qpos`` = joint angles or ball positions (3 per ball), then
+the object's position and quaternion (wxyz); ``qvel`` = their rates, then the object's linear
+velocity (world) and angular velocity (body). A hand with coupled hinges has more joint angles in
+its scene than joints, see :class:`JointLayout`. Geom groups: 0 collides and is drawn, 2 is only
+drawn.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ GROUP_DRAWN = 2
 OBJECT_BODY = "object"
 MOTOR_TIME = 2.0 * TIMESTEP
 """Mechanical time constant of the motor of a joint that others follow, its inertia over its damping
-[s]; a geared motor's is no shorter. With none the damping, which is integrated implicitly, would
-slow the joint within a step and leave its followers behind."""
+[s]; a geared motor's is no shorter. Without it the damping, which is integrated implicitly, would
+slow the joint within a step, so that its followers lag."""
 _STIFF = (2.0 * TIMESTEP, 1.0), (0.9999, 0.9999, 1e-3, 0.5, 2.0)
-"""solref and solimp: with MuJoCo's own a joint this light creeps at 1 rad/s under half of the
-friction that should hold it, and one that follows another lags by half a radian."""
+"""solref and solimp: with MuJoCo's defaults a joint this light creeps at 1 rad/s under half of its
+friction limit, and a follower lags by half a radian."""
 
 
 _KINDS = {
@@ -43,7 +43,7 @@ _KINDS = {
     "cylinder": mujoco.mjtGeom.mjGEOM_CYLINDER,
 }
 _DARK, _LIGHT, _PALM = (0.30, 0.31, 0.34, 1.0), (0.92, 0.91, 0.88, 1.0), (0.22, 0.23, 0.25, 1.0)
-_FACES = (  # outward axis and colour of the marker on each side of an object: opposite sides differ, so that yaw shows in a film
+_FACES = (  # outward axis and colour of the marker on each side of an object; yaw is visible in a film
     ((1, 0, 0), (0.84, 0.19, 0.15, 1.0)),
     ((-1, 0, 0), (0.95, 0.55, 0.12, 1.0)),
     ((0, 1, 0), (0.16, 0.50, 0.73, 1.0)),
@@ -54,14 +54,14 @@ _FACES = (  # outward axis and colour of the marker on each side of an object: o
 
 
 def wxyz(R: np.ndarray) -> np.ndarray:
-    """Quaternion (4,) of a rotation matrix (3, 3), by MuJoCo."""
+    """Return the quaternion (4,) of a rotation matrix (3, 3), by MuJoCo."""
     quat = np.empty(4)
     mujoco.mju_mat2Quat(quat, np.ascontiguousarray(R, float).reshape(9))
     return quat
 
 
 def _wxyz_from_z(axis: np.ndarray) -> np.ndarray:
-    """The shortest turn that takes the z axis to ``axis`` (3,)."""
+    """Return the smallest rotation that takes the z axis to ``axis`` (3,)."""
     quat = np.empty(4)
     mujoco.mju_quatZ2Vec(quat, axis)
     return quat
@@ -75,7 +75,7 @@ def _set_inertia(body: mujoco.MjsBody, mass: float, com: np.ndarray, inertia: np
 
 
 def new_spec(name: str) -> mujoco.MjSpec:
-    """An empty spec with the stack's time step, gravity, integrator and friction cone."""
+    """Return an empty spec with the stack's time step, gravity, integrator and friction cone."""
     spec = mujoco.MjSpec()
     spec.modelname = name
     spec.compiler.degree = False
@@ -85,15 +85,14 @@ def new_spec(name: str) -> mujoco.MjSpec:
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     spec.option.impratio = 10.0
-    spec.option.disableflags = (
-        mujoco.mjtDisableBit.mjDSBL_AUTORESET
-    )  # a diverging plant must not jump back to the start unnoticed
+    # a diverging plant must not jump back to the start unnoticed
+    spec.option.disableflags = mujoco.mjtDisableBit.mjDSBL_AUTORESET
     return spec
 
 
 def add_hand(spec: mujoco.MjSpec, hand: HandModel) -> None:
-    """Add palm, links and joints of ``hand``, mounted in the world; a link and its parent, and
-    other links that overlap, do not collide."""
+    """Add palm, links and joints of ``hand``, mounted in the world; neighbouring links, and those
+    that overlap at rest, do not collide."""
     frames = []
     for body in hand.bodies:
         parent = spec.worldbody if body.parent < 0 else frames[body.parent]
@@ -106,13 +105,9 @@ def add_hand(spec: mujoco.MjSpec, hand: HandModel) -> None:
             _add_hinge(spec, frame, hand, body)
         _set_inertia(frame, body.mass, body.com, body.inertia)
         for k, shape in enumerate(body.shapes):
-            _add_shape(
-                frame,
-                f"{body.name}/{k}",
-                shape,
-                _PALM if body.joint is None else _LIGHT if shape.kind == "capsule" else _DARK,
-                hand.friction_palm if body.joint is None else hand.friction_fingers,
-            )
+            rgba = _PALM if body.joint is None else _LIGHT if shape.kind == "capsule" else _DARK
+            friction = hand.friction_palm if body.joint is None else hand.friction_fingers
+            _add_shape(frame, f"{body.name}/{k}", shape, rgba, friction)
         _add_knuckle(frame, body)
     for first, second in [
         *((hand.bodies[body.parent].name, body.name) for body in hand.bodies[1:]),
@@ -122,7 +117,7 @@ def add_hand(spec: mujoco.MjSpec, hand: HandModel) -> None:
 
 
 def _add_hinge(spec: mujoco.MjSpec, frame: mujoco.MjsBody, hand: HandModel, body: Body) -> None:
-    """A joint of the hand, with its limits, or one that follows such a joint."""
+    """Add a joint of the hand, with its limits, or a hinge that follows such a joint."""
     j = body.joint
     if body.hinge != hand.joint_names[j]:
         frame.add_joint(name=body.hinge, type=mujoco.mjtJoint.mjJNT_HINGE, axis=body.axis)
@@ -137,7 +132,7 @@ def _add_hinge(spec: mujoco.MjSpec, frame: mujoco.MjsBody, hand: HandModel, body
         type=mujoco.mjtJoint.mjJNT_HINGE,
         axis=body.axis,
         range=(hand.lower[j], hand.upper[j]),
-        damping=(hand.damping[j], 0.0, 0.0),  # linear; the others multiply higher powers of the speed
+        damping=(hand.damping[j], 0.0, 0.0),  # linear, quadratic, cubic in the speed
         armature=hand.joint_armature + (MOTOR_TIME * hand.damping[j] if leads else 0.0),
         frictionloss=hand.joint_friction,
         solref_friction=_STIFF[0],
@@ -146,7 +141,7 @@ def _add_hinge(spec: mujoco.MjSpec, frame: mujoco.MjsBody, hand: HandModel, body
 
 
 def _add_knuckle(frame: mujoco.MjsBody, body: Body) -> None:
-    """A drawn cylinder around a joint that bends across its link, where two boxes would leave a
+    """Add a drawn cylinder around a joint that bends across its link, where two boxes would leave a
     gap."""
     across = int(np.argmax(np.abs(body.axis)))
     boxes = [s for s in body.shapes if s.kind == "box" and np.allclose(s.R, np.eye(3))]
@@ -183,13 +178,13 @@ def _add_shape(
 
 
 def part_name(k: int) -> str:
-    """Of the geom of an object's k-th convex part."""
+    """Return the name of the geom of an object's k-th convex part."""
     return OBJECT_BODY if k == 0 else f"{OBJECT_BODY}/part{k}"
 
 
 def add_object(spec: mujoco.MjSpec, obj: ObjectModel) -> None:
-    """Add a free ``obj`` as body ``"object"``, one geom for each of its convex parts; coloured
-    faces are drawn on it."""
+    """Add a free ``obj`` as body ``"object"``, with one geom for each of its convex parts and
+    coloured markers."""
     body = spec.worldbody.add_body(name=OBJECT_BODY)
     body.add_freejoint(name=OBJECT_BODY)
     _set_inertia(body, obj.mass, np.array(obj.com), obj.inertia)
@@ -214,7 +209,7 @@ def add_object(spec: mujoco.MjSpec, obj: ObjectModel) -> None:
 
 
 def _add_face_markers(body: mujoco.MjsBody, obj: ObjectModel) -> None:
-    """A thin coloured plate where each axis of the object leaves its surface."""
+    """Add a thin coloured plate where each axis of the object leaves its surface."""
     for axis, rgba in _FACES:
         direction = np.array(axis, dtype=float)
         k = int(np.argmax(np.abs(direction)))
@@ -266,15 +261,14 @@ def build_scene(
     floor: float | None = None,
     camera: bool = True,
 ) -> mujoco.MjSpec:
-    """Hand, object and surroundings as one spec; ``.compile()`` gives the plant's model.
+    """Build hand, object and surroundings as one spec; ``.compile()`` returns the plant's model.
 
     Args:
-        hand: mounted as its palm mount says, or None.
+        hand: mounted by its palm mount, or None.
         obj: the free object, or None.
         balls: point fingers, after the hand's joints in the state.
         floor: height of a floor in the world [m], or None.
-        camera: whether a camera named "film" looks down at the palm, steeply enough for yaw to
-            show.
+        camera: add a camera named "film" that looks down at the palm.
     """
     spec = new_spec(" with ".join(part.name for part in (hand, obj) if part is not None) or "scene")
     if hand is not None:
@@ -304,8 +298,7 @@ def build_scene(
 
 
 class JointLayout:
-    """Which joints of a robot's scene are the robot's own and which follow those: H in the scene, N
-    of its own.
+    """Map between the H joints of a robot's scene and the N of them that do not follow others.
 
     Joints follow by a joint equality of degree one, x = ratio q + offset, as :func:`add_hand`
     writes it. The object's joint is the last.
@@ -320,29 +313,29 @@ class JointLayout:
         self.own = np.array([j for j in range(count) if j not in followers], int)
         """(N,) indices of the robot's own joints."""
         self.plain = not followers
-        """Whether no joint follows another one."""
+        """True if no joint follows another one."""
         self._C, self._c = np.zeros((count, len(self.own))), np.zeros(count)
         self._C[self.own, np.arange(len(self.own))] = 1.0
         for j, (leader, offset, ratio) in followers.items():
             self._C[j, np.searchsorted(self.own, leader)], self._c[j] = ratio, offset
 
     def coordinates(self, q: np.ndarray) -> np.ndarray:
-        """(…, H) of all joints with the robot's own at q (…, N)."""
+        """Return the positions (…, H) of all joints with the robot's own at q (…, N)."""
         return np.asarray(q, float) if self.plain else np.asarray(q, float) @ self._C.T + self._c
 
     def rates(self, v: np.ndarray) -> np.ndarray:
-        """(…, H) of all joints with the robot's own at v (…, N)."""
+        """Return the velocities (…, H) of all joints with the robot's own at v (…, N)."""
         return np.asarray(v, float) if self.plain else np.asarray(v, float) @ self._C.T
 
     def forces(self, tau: np.ndarray) -> np.ndarray:
-        """(…, N) on the robot's own joints that do the work of forces tau (…, H) on all."""
+        """Return the forces (…, N) on the robot's own joints that do the same work as tau (…, H) on
+        all."""
         return np.asarray(tau, float) if self.plain else np.asarray(tau, float) @ self._C
 
 
 @functools.singledispatch
 def robot_scene(robot: Any, obj: ObjectModel | None) -> mujoco.MjSpec:
-    """The scene of any robot and the object it plays with, or of the robot alone: a hand over
-    nothing, balls over a floor."""
+    """Build the scene of a robot with an object or alone: a hand without a floor, balls on one."""
     raise TypeError(f"no scene is known for a robot of type {type(robot).__name__}")
 
 

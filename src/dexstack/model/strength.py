@@ -1,8 +1,8 @@
-"""Whether a hand is strong enough to turn an object on its palm.
+"""Largest mass that a hand can turn on its palm.
 
-An object of weight m g rubs on the palm: at worst at its rim, so that a moment μ m g R turns it
-about the vertical. Two fingers turn it with the forces F₁ R + F₂ R. So m is at most (F₁ + F₂)/(μ
-g), whatever the size.
+An object of weight m g rubs on the palm, in the worst case at its rim, so that turning it about the
+vertical takes the moment μ m g R. Two fingers apply F₁ R + F₂ R. Hence m ≤ (F₁ + F₂)/(μ g), for any
+size.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ GRAVITY = 9.81
 
 
 def finger_forces(hand: HandModel) -> np.ndarray:
-    """(fingers,) force with which each fingertip pushes across the stretched finger [N]: the
-    weakest joint's torque over its lever.
+    """Return the force (fingers,) of each fingertip across the stretched finger [N]: the least of
+    all joints' torque limits over their levers.
 
-    A joint that others follow bends the finger in several places: its levers add up, each times its
-    ratio.
+    A joint that others follow bends the finger in several places: its lever is the sum of theirs,
+    each times its ratio.
     """
     forces = []
     for tip in hand.fingertips:
@@ -35,18 +35,20 @@ def finger_forces(hand: HandModel) -> np.ndarray:
 
 
 def heaviest(hand: HandModel, obj: ObjectModel) -> float:
-    """The largest mass of an object with this one's friction that the hand turns [kg]."""
+    """Return the largest mass of an object with this one's friction that the hand turns [kg]."""
     friction = max(hand.friction_palm, float(obj.friction[0]))
     return float(np.sort(finger_forces(hand))[-2:].sum() / (max(friction, 1e-6) * GRAVITY))
 
 
 def check_weight(hand: HandModel, obj: ObjectModel) -> None:
-    """Refuse what the hand cannot turn.
+    """Reject an object that the hand cannot turn.
 
     Raises:
-        ConfigError: the object is too heavy to be turned.
+        ConfigError: the object is too heavy.
     """
     limit = heaviest(hand, obj)
     if obj.mass > limit:
-        who = f"the object '{obj.name}' is too heavy for the hand '{hand.name}'"
-        raise ConfigError(f"{who}: {obj.mass:.3g} kg, and its fingers turn {limit:.2g} kg at most")
+        raise ConfigError(
+            f"the object '{obj.name}' is too heavy for the hand '{hand.name}': {obj.mass:.3g} kg, "
+            f"and its fingers turn {limit:.2g} kg at most"
+        )

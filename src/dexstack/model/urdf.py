@@ -1,8 +1,6 @@
-"""Reads a URDF into a plain tree of links and joints, and refuses one that no rigid body could
-have.
+"""Reading of a URDF into links and joints, with physically impossible values rejected.
 
-Only what the stack uses is read: inertials, primitive collision shapes, revolute and fixed joints.
-Visuals and meshes stay with the tools that draw them.
+Inertials, primitive collision shapes, revolute and fixed joints are read; visuals are ignored.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ class Shape:
     """A primitive collision shape, posed in the frame of its body.
 
     ``size`` by ``kind``: box: three half extents; sphere: (radius,); capsule and cylinder: (radius,
-    half length), axis along z. A capsule's half length is measured between the centres of its end
+    half length) [m], axis along z. A capsule's length is that between the centres of its end
     spheres.
     """
 
@@ -46,7 +44,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Mimic:
-    """A joint that follows another one: its angle is ``ratio`` times that of ``joint`` plus
+    """Coupling of a joint to another one: its angle is ``ratio`` times that of ``joint`` plus
     ``offset`` [rad]."""
 
     joint: str
@@ -56,8 +54,8 @@ class Mimic:
 
 @dataclass(frozen=True)
 class Joint:
-    """A URDF joint; ``R_PC``, ``p_PC``: pose of the child link in the parent link at zero; ``axis``
-    in the child's frame."""
+    """A URDF joint. ``R_PC``, ``p_PC``: pose of the child link in the parent link at zero; ``axis``
+    in the child's frame; limits [rad, N m, rad/s], damping [N m s/rad]."""
 
     name: str
     kind: str
@@ -66,16 +64,16 @@ class Joint:
     R_PC: np.ndarray
     p_PC: np.ndarray
     axis: np.ndarray
-    lower: float
-    upper: float
-    effort: float
-    velocity: float
-    damping: float
+    lower: float = 0.0
+    upper: float = 0.0
+    effort: float = 0.0
+    velocity: float = 0.0
+    damping: float = 0.0
     mimic: Mimic | None = None
 
 
 def check_inertia(where: str, mass: float, inertia: np.ndarray) -> None:
-    """Refuse a mass or rotational inertia (3, 3, about the centre of mass) that no rigid body has.
+    """Reject a mass or rotational inertia (3, 3, about the centre of mass) that no rigid body has.
 
     Raises:
         ConfigError: not finite, mass not positive, not symmetric positive definite, or principal
@@ -91,12 +89,13 @@ def check_inertia(where: str, mass: float, inertia: np.ndarray) -> None:
         raise ConfigError(f"{where}: the inertia is not positive definite (principal moments {text} kg m²)")
     if moments[0] + moments[1] < moments[2] * (1.0 - 1e-9):
         raise ConfigError(
-            f"{where}: no rigid body has this inertia: its principal moments {text} kg m² break the triangle inequality"
+            f"{where}: the inertia is impossible: its principal moments {text} kg m² break the triangle "
+            "inequality"
         )
 
 
 def read_urdf(path: str | Path) -> tuple[str, tuple[Link, ...], tuple[Joint, ...]]:
-    """Robot name, links and joints of a URDF file, in file order.
+    """Read robot name, links and joints of a URDF file, in file order.
 
     Raises:
         ConfigError: a missing or malformed file, an unsupported shape or joint type, an impossible
@@ -118,7 +117,8 @@ def read_urdf(path: str | Path) -> tuple[str, tuple[Link, ...], tuple[Joint, ...
     for joint in joints:
         if joint.mimic is not None and joint.mimic.joint not in turning - {joint.name}:
             raise ConfigError(
-                f"joint '{joint.name}' of {path} follows '{joint.mimic.joint}', which is no other revolute joint"
+                f"joint '{joint.name}' of {path} follows '{joint.mimic.joint}', which is not another "
+                "revolute joint"
             )
         for end in (joint.parent, joint.child):
             if end not in names:
@@ -129,7 +129,7 @@ def read_urdf(path: str | Path) -> tuple[str, tuple[Link, ...], tuple[Joint, ...
 
 
 def _numbers(
-    where: str, element: ET.Element | None, attribute: str, default: str | None = None, count: int | None = 1
+    where: str, element: ET.Element | None, attribute: str, default: str | None = None, count: int = 1
 ) -> np.ndarray:
     text = default if element is None else element.get(attribute, default)
     if text is None:
@@ -150,8 +150,8 @@ def _origin(where: str, parent: ET.Element) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _rotation(roll: float, pitch: float, yaw: float) -> np.ndarray:
-    """Rz(yaw) Ry(pitch) Rx(roll), (3, 3). Every node reads a URDF when it starts: importing scipy
-    for this would cost it half a second."""
+    """Return Rz(yaw) Ry(pitch) Rx(roll) (3, 3), without scipy, whose import takes half a second at
+    the start of every node."""
     (cr, cp, cy), (sr, sp, sy) = np.cos([roll, pitch, yaw]), np.sin([roll, pitch, yaw])
     return np.array(
         [
@@ -183,7 +183,7 @@ def _read_link(path: Path, element: ET.Element) -> Link:
             raise ConfigError(f"{where}: a {shape.tag} must have positive dimensions")
         shapes.append(Shape(shape.tag, size, p, R))
     inertial = element.find("inertial")
-    if inertial is None:
+    if inertial is None:  # massless
         return Link(name, 0.0, np.zeros(3), np.zeros((3, 3)), tuple(join_capsules(shapes)))
     R, com = _origin(where, inertial)
     mass = float(_numbers(where, inertial.find("mass"), "value")[0])
@@ -197,22 +197,17 @@ def _read_link(path: Path, element: ET.Element) -> Link:
 
 
 def join_capsules(shapes: list[Shape]) -> list[Shape]:
-    """URDF has no capsule: a cylinder with a sphere of its radius on each end is read as one
-    capsule, which it is."""
+    """Replace every cylinder with a sphere of its radius on each end by a capsule, which URDF
+    lacks."""
     rest = list(shapes)
     capsules = []
     for cylinder in [s for s in shapes if s.kind == "cylinder"]:
         radius, half = cylinder.size
-        ends = []
-        for sign in (-1.0, 1.0):
-            tip = cylinder.p + sign * half * cylinder.R[:, 2]
-            ends += [
-                s
-                for s in rest
-                if s.kind == "sphere" and np.allclose(s.p, tip, atol=1e-9) and abs(s.size[0] - radius) < 1e-9
-            ][:1]
-        if len(ends) == 2:
-            rest = [s for s in rest if s is not cylinder and s is not ends[0] and s is not ends[1]]
+        balls = [s for s in rest if s.kind == "sphere" and abs(s.size[0] - radius) < 1e-9]
+        tips = [cylinder.p + sign * half * cylinder.R[:, 2] for sign in (-1.0, 1.0)]
+        ends = [next((s for s in balls if np.allclose(s.p, tip, atol=1e-9)), None) for tip in tips]
+        if all(end is not None for end in ends):
+            rest = [s for s in rest if all(s is not part for part in (cylinder, *ends))]
             capsules.append(Shape("capsule", cylinder.size, cylinder.p, cylinder.R))
     return rest + capsules
 
@@ -228,7 +223,7 @@ def _read_joint(path: Path, element: ET.Element) -> Joint:
     R, p = _origin(where, element)
     ends = (parent.get("link", ""), child.get("link", ""))
     if kind == "fixed":
-        return Joint(name, kind, *ends, R, p, np.array([1.0, 0.0, 0.0]), 0.0, 0.0, 0.0, 0.0, 0.0)
+        return Joint(name, kind, *ends, R, p, np.array([1.0, 0.0, 0.0]))
     axis = _numbers(where, element.find("axis"), "xyz", "1 0 0", 3)
     if np.linalg.norm(axis) < 1e-6:
         raise ConfigError(f"{where}: the axis must not be zero")
@@ -240,9 +235,7 @@ def _read_joint(path: Path, element: ET.Element) -> Joint:
     damping = float(_numbers(f"the <dynamics> of {where}", element.find("dynamics"), "damping")[0])
     if not lower < upper:
         raise ConfigError(f"{where}: the lower limit {lower:g} must be below the upper limit {upper:g}")
-    if (
-        effort <= 0.0 or velocity <= 0.0 or damping <= 0.0
-    ):  # how a joint obeys its torque is judged by its damping
+    if min(effort, velocity, damping) <= 0.0:
         raise ConfigError(f"{where}: effort and velocity limits and damping must be positive")
     mimic = read_mimic(f"the <mimic> of {where}", element.find("mimic"))
     return Joint(
@@ -251,10 +244,10 @@ def _read_joint(path: Path, element: ET.Element) -> Joint:
 
 
 def read_mimic(where: str, element: ET.Element | None) -> Mimic | None:
-    """What a ``<mimic>`` says.
+    """Read a ``<mimic>`` element; None without one.
 
     Raises:
-        ConfigError: no numbers, or a multiplier of zero.
+        ConfigError: malformed numbers, or a multiplier of zero.
     """
     if element is None:
         return None
@@ -263,19 +256,22 @@ def read_mimic(where: str, element: ET.Element | None) -> Mimic | None:
         for key, default in (("multiplier", "1"), ("offset", "0"))
     )
     if ratio == 0.0:
-        raise ConfigError(f"{where}: a multiplier of zero follows nothing; make the joint a fixed one")
+        raise ConfigError(f"{where}: the multiplier must not be zero; make the joint a fixed one")
     return Mimic(element.get("joint", ""), ratio, offset)
 
 
 def lead(
     path: str | Path, revolute: Sequence[Joint]
 ) -> tuple[tuple[Joint, ...], dict[str, tuple[int, float, float]]]:
-    """The revolute joints that follow no other, within what their followers can do, and of every
-    joint (which of these, ratio, offset).
+    """Resolve couplings.
+
+    Returns:
+        The revolute joints that follow no other, their limits narrowed by those of their followers;
+        and for every joint (index among these, ratio, offset).
 
     Raises:
-        ConfigError: a joint follows itself, or is never within its limits together with its
-            followers.
+        ConfigError: a joint follows itself, or the limits of a joint and its followers exclude each
+            other.
     """
     by_name, names = {j.name: j for j in revolute}, [j.name for j in revolute if j.mimic is None]
     followed, lower, upper = {}, [by_name[n].lower for n in names], [by_name[n].upper for n in names]
@@ -297,7 +293,8 @@ def lead(
     for name, low, high in zip(names, lower, upper, strict=True):
         if not low < high:
             raise ConfigError(
-                f"{path}: the joint '{name}' and what follows it are never within their limits together"
+                f"{path}: the limits of the joint '{name}' and of the joints that follow it exclude each "
+                "other"
             )
     return tuple(
         replace(by_name[n], lower=low, upper=high) for n, low, high in zip(names, lower, upper, strict=True)

@@ -1,4 +1,4 @@
-"""What an action's callback waits for: set by a node's worker, awaited in its executor."""
+"""A future that a node's worker sets and an action's callback awaits in the executor."""
 
 from __future__ import annotations
 
@@ -8,19 +8,15 @@ from rclpy.task import Future
 
 
 class Awaited:
-    """One value.
-
-    Args:
-        node: whose executor waits.
-    """
+    """A value set once by the worker of ``node`` and awaited in its executor."""
 
     def __init__(self, node: Any) -> None:
         self.result: Future = Future()
-        """To ``await``."""
+        """Future to ``await``."""
         self._node = node
 
     def set(self, value: Any) -> None:
-        """From any thread, once."""
+        """Set the value; callable once, from any thread."""
         self.result.set_result(value)
         if self._node.executor is not None:
-            self._node.executor.wake()  # who waits for the result is looked at when the executor turns
+            self._node.executor.wake()  # it checks awaited futures only when it wakes

@@ -1,10 +1,10 @@
-"""The simulated camera node: true pose and joint angles in, pictures out, on the topics and in the
-form of a RealSense's driver.
+"""Simulated camera: renders pictures from the true object pose and the joint angles, on the topics and
+in the format of a RealSense driver.
 
-It is a process of its own, so that drawing never holds the simulation up. True poses and joint
-angles are kept for a moment and interpolated to the times at which a shutter opens and closes; the
-stamp is the middle between them. A picture that cannot be drawn in time is left out and counted, as
-a real camera's would be. What is wrong with the camera is a parameter, also while it runs.
+It is a separate process, so that rendering never delays the simulation. True poses and joint angles
+are interpolated to the times at which the shutter opens and closes; the stamp is the middle between
+them. A picture that cannot be rendered in time is skipped and counted, as in a real camera. Camera
+faults are parameters that may change at run time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dexstack.nodes.images import OPTICAL_FRAME, camera_message, image_message
 from dexstack.nodes.tf import frame_prefix
 from dexstack.nodes.wire import COMMAND, RECENT, JointReader, PoseSample, WaitSet, read_pose, set_stamp
 from dexstack.perception.bundle import base_bundle, object_bundle
-from dexstack.perception.params import CameraFaultParams, MountParams, SimulatedCameraParams
+from dexstack.perception.camera_params import CameraFaultParams, MountParams, SimulatedCameraParams
 from dexstack.perception.se3 import Transform, between
 from dexstack.perception.simulated import SimulatedCamera
 from dexstack.process.history import History, JointHistory
@@ -37,8 +37,6 @@ from dexstack.process.memory import keep_memory_of_pictures
 
 
 class CameraNode(StackNode):
-    """See the module's docstring."""
-
     LIVE = frozenset(f.name for f in fields(CameraFaultParams))
 
     def __init__(self) -> None:
@@ -65,7 +63,7 @@ class CameraNode(StackNode):
         self._joints = JointHistory()
         self._next = -np.inf
         self._drawn: deque[tuple[float, float, np.ndarray]] = deque()
-        """Pictures on their way: when they arrive, when they were taken [s], pixels."""
+        """Rendered pictures: time of arrival [s], stamp [s], pixels."""
         self._shown: np.ndarray | None = None
         self._rng = np.random.default_rng(self.params(CameraNodeParams).seed)
         self._pictures = self._reported = self._left_out = 0
@@ -73,7 +71,9 @@ class CameraNode(StackNode):
 
     def work(self) -> None:
         p = self.params(SimulatedCameraParams)
-        self._listen()
+        self._wait.wait(PATIENCE)
+        self._truths.take()
+        self._joint_states.take()
         if not self._poses.samples or not self._joints.samples:
             return
         newest = self._poses.samples[-1].t
@@ -107,12 +107,6 @@ class CameraNode(StackNode):
             return WARN, self.silent(self._truths, self._joint_states) or "no picture is due", values
         return OK, f"{rate} Hz", {**values, "draw_s": busy / rate}
 
-    def _listen(self) -> None:
-        """Wait for true poses and keep what came."""
-        self._wait.wait(PATIENCE)
-        self._truths.take()
-        self._joint_states.take()
-
     def _note_pose(self, message: PoseWithCovarianceStamped) -> None:
         self._poses.add(sample := read_pose(message))
         self.time = sample.t
@@ -121,11 +115,10 @@ class CameraNode(StackNode):
         self._joints.add(self._read_joints(message))
 
     def _at(self, t: float) -> tuple[np.ndarray, np.ndarray]:
-        """Joint angles (16,) and object pose (7,) at time ``t`` [s]."""
+        """Return joint angles (16,) and object pose (7,) at time ``t`` [s]."""
         a, b, s = self._poses.around(t)
-        return self._joints.at(t, np.inf).values, between(
-            Transform.of_pose(a.pose), Transform.of_pose(b.pose), s
-        ).pose
+        X_WO = between(Transform.of_pose(a.pose), Transform.of_pose(b.pose), s)
+        return self._joints.at(t, np.inf).values, X_WO.pose
 
     def _publish(self, t: float, image: np.ndarray) -> None:
         faults = self.params(CameraFaultParams)

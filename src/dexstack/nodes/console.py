@@ -1,9 +1,7 @@
-"""The console node: shows a run on the terminal and records it; ends itself when the run has ended,
-unless told to stay.
+"""Console: shows a run on the terminal, records it, and ends with it unless ``stay`` is set.
 
-Exit code 0: the goal was reached. 1: it was not, or nothing ever moved. The recording
-(``recording.npz`` in the results folder) is written when the node ends, whatever ends it; see
-:class:`Recorder`.
+Exit code 0: the goal was reached; 1: it was not, or no command ever came. The recording
+(``recording.npz`` in the results folder, see :class:`Recording`) is written however the node ends.
 """
 
 from __future__ import annotations
@@ -46,9 +44,9 @@ from dexstack.nodes.wire import (
 from dexstack.process.history import JointHistory
 
 TRUTHS = 200
-"""So many true poses are kept to find the one that belongs to an estimate."""
+"""Number of recent true poses kept for comparison with estimates."""
 TRUTH_SLACK = 0.011
-"""A true pose belongs to an estimate whose time is nearer than this [s]."""
+"""Largest difference in time of a true pose from its estimate [s]."""
 VIEW_PERIOD = 0.25
 """Wall time between two refreshes of the live view [s]."""
 LINE_PERIOD = 2.0
@@ -59,28 +57,28 @@ LINE_PERIOD = 2.0
 class ConsoleParams:
     """Parameters of the console node."""
 
-    results: str = param("", "folder that receives recording.npz; empty records nothing")
+    results: str = param("", "folder for recording.npz; empty: no recording")
     live: bool = param(False, "redraw a view in place instead of printing lines")
     launched: float = param(
-        0.0, "time.monotonic() at which the graph was started [s]; 0 counts from this node's start", 0.0, None
+        0.0, "time.monotonic() at the start of the graph [s]; 0: the start of this node", 0.0, None
     )
-    stay: bool = param(False, "go on when the rollout has ended: somebody may set another goal")
+    stay: bool = param(False, "continue after the end of a rollout and wait for further goals")
     start_timeout: float = param(
-        120.0, "give up when no joint command has come after this wall time [s]", 1.0, 1e5
+        120.0, "wall time without a joint command after which the run has failed [s]", 1.0, 1e5
     )
 
 
 _ROWS = ("t", "wall", "pose_WO", "truth_WO", "q", "q_command", "goal_WO", "error", "contacts")
 
 
-class Recorder:
-    """Samples of the newest attempt, one per object pose, with what was newest then.
+class Recording:
+    """Samples of the newest attempt, one per object pose.
 
     Arrays (n samples): ``t`` since the rollout's start [s], ``wall`` [s], ``pose_WO`` (n, 7), ``q``
-        and ``q_command`` (n, 16), NaN where
-    there was none or the hand was limp, ``goal_WO`` (n, 7), ``truth_WO`` (n, 7) where the plant
-    says it beside an estimate, ``error`` [rad], ``contacts``. Of the solves: ``solve_t`` like
-    ``t``, ``solve_s`` processor time and ``solve_wall_s`` wall time [s].
+    and ``q_command`` (n, joints), NaN where unknown or the hand was limp, ``goal_WO`` (n, 7),
+    ``truth_WO`` (n, 7) if the plant publishes it in addition to an estimate, ``error`` [rad],
+    ``contacts``. Of the solves: ``solve_t`` like ``t``, ``solve_s`` processor time and
+    ``solve_wall_s`` wall time [s].
     """
 
     def __init__(self, joints: int) -> None:
@@ -88,33 +86,31 @@ class Recorder:
         self.clear()
 
     def clear(self) -> None:
+        """Discard all samples."""
         self.rows: dict[str, list[Any]] = {name: [] for name in _ROWS}
         self.solves: list[np.ndarray] = []
 
-    def add(self, **row: Any) -> None:
+    def add(self, q: np.ndarray | None, q_command: np.ndarray | None, **row: Any) -> None:
+        """Append a sample; None: unknown joints."""
+        row |= {"q": q, "q_command": q_command}
         for name, value in row.items():
-            self.rows[name].append(value)
+            self.rows[name].append(self._no_joints if value is None else value)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        fill = self._no_joints
-        rows = dict(self.rows)
-        for name in ("q", "q_command"):
-            rows[name] = [fill if x is None else x for x in rows[name]]
+        """Return all samples as arrays."""
         solves = np.concatenate(self.solves) if self.solves else np.empty((0, 3))
-        return {name: np.asarray(values, float) for name, values in rows.items()} | {
+        return {name: np.asarray(values, float) for name, values in self.rows.items()} | {
             name: solves[:, i] for i, name in enumerate(("solve_t", "solve_s", "solve_wall_s"))
         }
 
 
 class ConsoleNode(SceneNode):
-    """See the module's docstring."""
-
     def __init__(self) -> None:
         super().__init__("console", ConsoleParams)
 
     def configure(self) -> None:
         names = self.make_task().robot().joint_names
-        self._recorder = Recorder(len(names))
+        self._recording = Recording(len(names))
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
         self._truths = self.newest(PoseWithCovarianceStamped, "object_pose_truth", RECENT, self._note_truth)
         self._joints = self.newest(JointState, "joint_states", RECENT, JointReader(names, "position"))
@@ -175,7 +171,7 @@ class ConsoleNode(SceneNode):
         if self._state["phase"] in ENDED and not self.params(ConsoleParams).stay:
             self.end(0 if self._state["phase"] == "reached" else 1)
         elif self._first_command is None and now - self._launched > self.params(ConsoleParams).start_timeout:
-            print(f"no joint command after {now - self._launched:.0f} s; the nodes' logs say why", flush=True)
+            print(f"no joint command after {now - self._launched:.0f} s; see the nodes' logs", flush=True)
             self.end(1)
 
     def finish(self) -> None:
@@ -186,20 +182,20 @@ class ConsoleNode(SceneNode):
         if folder:
             Path(folder).mkdir(parents=True, exist_ok=True)
             unfinished = Path(folder) / "recording.part.npz"
-            np.savez_compressed(unfinished, summary=json.dumps(self._summary()), **self._recorder.arrays())
+            np.savez_compressed(unfinished, summary=json.dumps(self._summary()), **self._recording.arrays())
             unfinished.replace(Path(folder) / "recording.npz")
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
-        return OK, self._state["phase"], {"samples": len(self._recorder.rows["t"])}
+        return OK, self._state["phase"], {"samples": len(self._recording.rows["t"])}
 
-    # --- what came in -------------------------------------------------------------------------------------------------------------
+    # --- input -----------------------------------------------------------------------------------
 
     def _take_state(self, state: dict[str, Any], now: float) -> None:
         if state["phase"] == "running" and (
             self._state["phase"] != "running" or state["attempt"] != self._state["attempt"]
         ):
             self._rollout = (state["t"], now)
-            self._recorder.clear()
+            self._recording.clear()
         self._state = state
 
     def _record(self, pose: PoseSample, now: float) -> None:
@@ -209,7 +205,7 @@ class ConsoleNode(SceneNode):
         self._factor = elapsed / max(now - self._rollout[1], 1e-3)
         joints = self._angles.at(pose.t)
         command = None if joints is not None and joints.limp else self._command
-        self._recorder.add(
+        self._recording.add(
             t=elapsed,
             wall=now - self._rollout[1],
             pose_WO=pose.pose,
@@ -225,13 +221,13 @@ class ConsoleNode(SceneNode):
         self._truth.append(read_pose(message))
 
     def _true_pose(self, t: float) -> np.ndarray:
-        """(7,) the plant's pose nearest to time ``t`` [s]; NaN where it does not say."""
+        """Return the true pose (7,) nearest to time ``t`` [s]; NaN without one."""
         nearest = min(self._truth, key=lambda sample: abs(sample.t - t), default=None)
         return np.full(7, np.nan) if nearest is None or abs(nearest.t - t) > TRUTH_SLACK else nearest.pose
 
     def _against_truth(self) -> dict[str, Any]:
-        """How far estimate and goal were from the truth."""
-        rows = self._recorder.rows
+        """Return the errors of estimate and goal with respect to the true poses."""
+        rows = self._recording.rows
         truth, pose = np.array(rows["truth_WO"]).reshape(-1, 7), np.array(rows["pose_WO"]).reshape(-1, 7)
         known = np.flatnonzero(np.isfinite(truth).all(axis=1))
         if not known.size:
@@ -243,19 +239,7 @@ class ConsoleNode(SceneNode):
             end["true_orientation_error_rad"] = geodesic_angle(
                 truth[known[-1], 3:], rows["goal_WO"][known[-1]][3:]
             )
-        return {
-            **end,
-            "estimate_error_m": {
-                "p50": float(np.median(shift)),
-                "p95": float(np.percentile(shift, 95)),
-                "n": len(known),
-            },
-            "estimate_error_rad": {
-                "p50": float(np.median(turn)),
-                "p95": float(np.percentile(turn, 95)),
-                "n": len(known),
-            },
-        }
+        return {**end, "estimate_error_m": _quantiles(shift), "estimate_error_rad": _quantiles(turn)}
 
     def _note_solves(self, message: Float64MultiArray) -> None:
         if len(message.data) % 3:
@@ -263,7 +247,7 @@ class ConsoleNode(SceneNode):
         if self._rollout is not None:
             rows = np.array(message.data).reshape(-1, 3)
             rows[:, 0] -= self._rollout[0]
-            self._recorder.solves.append(rows[rows[:, 0] >= 0.0])
+            self._recording.solves.append(rows[rows[:, 0] >= 0.0])
 
     def _summary(self) -> dict[str, Any]:
         state = self._state
@@ -285,7 +269,7 @@ class ConsoleNode(SceneNode):
             **self._against_truth(),
         }
 
-    # --- what is shown ------------------------------------------------------------------------------------------------------------
+    # --- output ----------------------------------------------------------------------------------
 
     def _show(self) -> None:
         if self._view:
@@ -294,25 +278,15 @@ class ConsoleNode(SceneNode):
             print(self._line(), flush=True)
 
     def _line(self) -> str:
-        s, mpc = self._state, self._health.values("mpc")
-        parts = [s["phase"]]
-        if "yaw" in s:
-            parts.append(f"t {s['elapsed']:.1f} s  {s.get('goals_reached', 0)} reached")
-            parts.append(
-                f"yaw {math.degrees(s['yaw']):+.1f}° of {math.degrees(s['goal_yaw']):+.0f}°, error {s['error']:.3f} rad"
-            )
-        if "rate_hz" in mpc:
-            parts.append(
-                f"MPC {float(mpc['rate_hz']):.0f} Hz, solve {_ms(mpc, 'solve_p50')}/{_ms(mpc, 'solve_p99')} ms"
-            )
-        parts.append(f"{self._contact_count} contacts")
-        if not math.isnan(self._factor):
-            parts.append(f"real-time factor {self._factor:.2f}")
-        return "  ".join([*parts, *self._trouble("warn", "error", "silent")])
+        parts = [f"{name} {text}" for name, text in self._numbers().items()]
+        return "  ".join([self._state["phase"], *parts, *self._trouble("warn", "error", "silent")])
+
+    def _numbers(self) -> dict[str, str]:
+        factor = {} if math.isnan(self._factor) else {"real-time factor": f"{self._factor:.2f}"}
+        return {**progress(self._state, self._health), "contacts": str(self._contact_count), **factor}
 
     def _trouble(self, *levels: str) -> list[str]:
-        """What the nodes say that are at one of these levels of
-        :class:`~dexstack.nodes.health.Health`."""
+        """Return the messages of nodes at the given levels (see :class:`.health.Health`)."""
         return [f"{name}: {text}" for name, level, text in self._health.rows() if level in levels]
 
     def _panel(self) -> Any:
@@ -321,20 +295,12 @@ class ConsoleNode(SceneNode):
         from rich.table import Table
         from rich.text import Text
 
-        s, mpc = self._state, self._health.values("mpc")
         numbers = Table.grid(padding=(0, 2))
-        numbers.add_row("phase", Text(s["phase"], style="bold"))
-        if "yaw" in s:
-            goal, yaw = math.degrees(s["goal_yaw"]), math.degrees(s["yaw"])
-            numbers.add_row("time", f"{s['elapsed']:.1f} s, {s.get('goals_reached', 0)} reached")
-            numbers.add_row("yaw", f"{_bar(yaw, goal)} {yaw:+6.1f}° of {goal:+.0f}°")
-            numbers.add_row("error", f"{s['error']:.3f} rad, {1e3 * s['position_error']:.0f} mm")
-        rate = f"{float(mpc['rate_hz']):.0f} Hz" if "rate_hz" in mpc else "–"
-        numbers.add_row(
-            "MPC", f"{rate}, solve p50 {_ms(mpc, 'solve_p50')} ms, p99 {_ms(mpc, 'solve_p99')} ms"
-        )
-        numbers.add_row("contacts", str(self._contact_count))
-        numbers.add_row("real-time factor", "–" if math.isnan(self._factor) else f"{self._factor:.2f}")
+        numbers.add_row("phase", Text(self._state["phase"], style="bold"))
+        if "yaw" in self._state:
+            numbers.add_row("", _bar(self._state["yaw"], self._state["goal_yaw"]))
+        for row in self._numbers().items():
+            numbers.add_row(*row)
         nodes = Table.grid(padding=(0, 2))
         style = {"ok": "green", "warn": "yellow", "error": "red", "silent": "red"}
         for name, level, text in self._health.rows():
@@ -343,7 +309,7 @@ class ConsoleNode(SceneNode):
 
 
 def read_state(message: String) -> dict[str, Any]:
-    """The rollout state (see :mod:`dexstack.nodes.task`)."""
+    """Return the rollout state (see :mod:`dexstack.nodes.task`)."""
     try:
         state = json.loads(message.data)
     except ValueError:
@@ -358,8 +324,22 @@ def read_state(message: String) -> dict[str, Any]:
     return state
 
 
-def _ms(values: dict[str, str], key: str) -> str:
-    return f"{1e3 * float(values[key]):.1f}" if key in values else "–"
+def progress(state: dict[str, Any], health: Health) -> dict[str, str]:
+    """Return the numbers of a run that are known, as text by name: time, yaw, error, MPC."""
+    numbers, mpc = {}, health.values("mpc")
+    if "yaw" in state:
+        yaw, goal = math.degrees(state["yaw"]), math.degrees(state["goal_yaw"])
+        numbers["time"] = f"{state['elapsed']:.1f} s, {state.get('goals_reached', 0)} reached"
+        numbers["yaw"] = f"{yaw:+.1f}° of {goal:+.0f}°"
+        numbers["error"] = f"{state['error']:.3f} rad, {1e3 * state['position_error']:.0f} mm"
+    if "rate_hz" in mpc:
+        times = [f"{1e3 * float(mpc[key]):.1f}" if key in mpc else "–" for key in ("solve_p50", "solve_p99")]
+        numbers["MPC"] = f"{float(mpc['rate_hz']):.0f} Hz, solve p50 {times[0]} ms, p99 {times[1]} ms"
+    return numbers
+
+
+def _quantiles(x: np.ndarray) -> dict[str, Any]:
+    return {"p50": float(np.median(x)), "p95": float(np.percentile(x, 95)), "n": len(x)}
 
 
 def _bar(value: float, goal: float, width: int = 30) -> str:

@@ -1,47 +1,25 @@
-"""The action ReachGoal on top of the task node, where dexstack_msgs is built; elsewhere
-``goal_pose``, ``rollout/state`` and ``~/cancel`` do the same."""
+"""Action ReachGoal of the task node, available where dexstack_msgs is built; ``goal_pose``,
+``rollout/state`` and ``~/cancel`` provide the same without it."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from rclpy.action import ActionServer, CancelResponse
 
 from dexstack.nodes.awaited import Awaited
-from dexstack.nodes.wire import BadMessage, PoseSample, read_pose, set_stamp
+from dexstack.nodes.wire import BadMessage, read_pose, set_stamp
+
+if TYPE_CHECKING:
+    from dexstack.nodes.task import TaskNode
 
 SUPERSEDED = "superseded"
 
 
-@runtime_checkable
-class Follower(Protocol):
-    """Who wants to know what becomes of a goal; called by the worker of the task node."""
-
-    def progress(self, state: Mapping[str, Any], time_left: float) -> None:
-        """A state as on ``rollout/state``, and the time until the rollout has failed [s]."""
-
-    def ended(self, phase: str, state: Mapping[str, Any]) -> None:
-        """Nothing more comes: one of the task's phases at the end, or :data:`SUPERSEDED`, and the
-        last state."""
-
-
-@runtime_checkable
-class Tasks(Protocol):
-    """What the action needs of the task node."""
-
-    executor: Any
-
-    def reach(self, pose: PoseSample, follower: Follower) -> bool:
-        """Take a goal; false when the node is not active."""
-
-    def cancel(self) -> bool:
-        """End the rollout that runs; false when none does."""
-
-
-def serve(node: Any) -> None:
-    """Offer the action, where dexstack_msgs is installed."""
+def serve(node: TaskNode) -> None:
+    """Offer the action if dexstack_msgs is installed."""
     if importlib.util.find_spec("dexstack_msgs") is None:
         return
     from dexstack_msgs.action import ReachGoal
@@ -51,18 +29,19 @@ def serve(node: Any) -> None:
 
 
 class GoalAction:
-    """What the server calls, in the executor's thread.
+    """Callbacks of the action server, in the executor's thread.
 
     Args:
-        kind: the action's type, ReachGoal of dexstack_msgs.
+        node: task node; the action uses its ``reach``, ``cancel`` and ``executor``.
+        kind: type of the action, ReachGoal of dexstack_msgs.
     """
 
-    def __init__(self, node: Tasks, kind: Any) -> None:
+    def __init__(self, node: TaskNode, kind: Any) -> None:
         self._node, self._kind = node, kind
 
     async def execute(self, handle: Any) -> Any:
-        """Pursue one goal to its end; the result."""
-        follower = _Follower(self._node, handle, self._kind.Feedback)
+        """Pursue one goal to its end and return the result."""
+        follower = Follower(self._node, handle, self._kind.Feedback)
         try:
             taken = self._node.reach(read_pose(handle.request.goal), follower)
         except BadMessage:
@@ -77,35 +56,39 @@ class GoalAction:
             handle.canceled()
         else:
             handle.abort()
-        return _filled(
-            self._kind.Result(phase=phase), state, lambda message: message.elapsed, state.get("elapsed", 0.0)
-        )
+        result = self._kind.Result(phase=phase, **_errors(state))
+        set_stamp(result.elapsed, max(0.0, state.get("elapsed", 0.0)))
+        return result
 
     def cancel(self, handle: Any) -> CancelResponse:
         """End the rollout."""
         return CancelResponse.ACCEPT if self._node.cancel() else CancelResponse.REJECT
 
 
-class _Follower:
-    """Carries what becomes of one goal from the worker to the executor."""
+class Follower:
+    """Observer of one goal: the worker of the task node reports to it, the executor awaits its end."""
 
-    def __init__(self, node: Tasks, handle: Any, feedback: Any) -> None:
+    def __init__(self, node: TaskNode, handle: Any, feedback: Any) -> None:
         self.end: Awaited = Awaited(node)
-        """(phase, state)"""
+        """Phase and state at the end."""
         self._handle, self._feedback = handle, feedback
 
     def progress(self, state: Mapping[str, Any], time_left: float) -> None:
-        message = self._feedback(phase=state["phase"])
-        self._handle.publish_feedback(_filled(message, state, lambda m: m.time_left, time_left))
+        """Publish feedback.
+
+        Args:
+            state: as on ``rollout/state``.
+            time_left: time until the rollout has failed [s].
+        """
+        message = self._feedback(phase=state["phase"], **_errors(state))
+        set_stamp(message.time_left, max(0.0, time_left))
+        self._handle.publish_feedback(message)
 
     def ended(self, phase: str, state: Mapping[str, Any]) -> None:
+        """Report the end, once: a final phase of the task or :data:`SUPERSEDED`, and the last state."""
         self.end.set((phase, state))
 
 
-def _filled(message: Any, state: Mapping[str, Any], duration: Callable[[Any], Any], seconds: float) -> Any:
-    message.orientation_error, message.position_error = (
-        float(state.get("error", 0.0)),
-        float(state.get("position_error", 0.0)),
-    )
-    set_stamp(duration(message), max(0.0, seconds))
-    return message
+def _errors(state: Mapping[str, Any]) -> dict[str, float]:
+    names = {"orientation_error": "error", "position_error": "position_error"}
+    return {field: float(state.get(key, 0.0)) for field, key in names.items()}

@@ -3,18 +3,19 @@ simulated, an emulated and a real hand.
 
 With the parameter ``interface`` empty the hand is simulated: joint angles come on
 ``hand/feedback``, torques go to ``hand/torque``. Otherwise it is on a bus, CAN or a serial line
-(:mod:`dexstack.hand.links`). Everything else is the same: the servo law, its limits and watchdogs,
-topics, services, diagnostics. The worker is paced by the hand's own feedback. Whatever ends it, the
-hand is left limp; on a bus that is zero torque and servo off.
+(:mod:`dexstack.hand.links`). Everything else is the same: servo law, limits, watchdogs, topics,
+services, diagnostics. The worker is paced by the hand's feedback. However it ends, the hand is left
+limp; on a bus that is zero torque and servo off.
 
-States and consent: :mod:`dexstack.hand.states`. The node can be activated only where there is a
-hand, and then it is READY. On hardware it waits there for the service ``~/enable``; an emulated or
-simulated hand enables itself, once in each run of the graph. ``~/stop`` acts in the turn of the
-servo in which it arrives, whatever else runs. A fault switches the servo off and deactivates the
-node; ``~/enable`` activates it again, goes through the whole start-up and answers what is wrong if
-it still fails. When the rollout has reached its goal the hand holds what it has, with reduced
-torque, until ``hold_time`` or ``hold_temperature``, and is limp then. One that enables itself and
-was only at rest since ``hold_time`` is enabled by the next rollout.
+Of several publishers on ``joint_command`` one owns the joints (:mod:`.joint_commands`).
+
+States and consent: :mod:`dexstack.hand.states`. The node is active only with a hand, and then it is
+READY. On hardware it waits there for the service ``~/enable``; an emulated or simulated hand is
+enabled automatically, once per run of the graph. ``~/stop`` acts in the servo turn in which it
+arrives. A fault switches the servo off and deactivates the node; ``~/enable`` activates it again,
+runs the whole start-up and answers why it fails. When the rollout has reached its goal the hand
+holds with reduced torque until ``hold_time`` or ``hold_temperature``, and is limp then. A hand that
+is enabled automatically and rests after ``hold_time`` is enabled by the next rollout.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ from dexstack.hand.driver import Command, HandDriver
 from dexstack.hand.link import FaultKind, Feedback, HandFault, Link, never
 from dexstack.hand.links import Settings, link_to, wiring_of
 from dexstack.hand.params import BusParams, CanHandParams, HandParams, MotorParams
-from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams, loosened
+from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams, first_widened_limit
 from dexstack.hand.states import HandState, NoStore, StateFile
 from dexstack.hand.watch import UNWATCHED, WatchParams
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import ERROR, EXIT_CONFIG, OK, PATIENCE, SEVERE, WARN, WARNING, StackNode, run_node
+from dexstack.nodes.joint_commands import JointCommands
 from dexstack.nodes.wire import (
-    COMMAND,
     LATCHED,
     SENSOR,
     SERVO,
@@ -62,10 +63,11 @@ from dexstack.nodes.wire import (
 
 RETRY = 0.5
 """Wait between two attempts to start a hand that does not answer yet [s]."""
-MIND = 0.2
-"""Time between two looks whether the worker has left because of a fault [s]."""
+FAULT_CHECK = 0.2
+"""Time between two checks whether the worker ended because of a fault [s]."""
 PHASE_EVERY = 16
-"""Turns between two looks at the state of the rollout."""
+"""Turns between two checks of the state of the rollout."""
+ADJUST_TIMEOUT = 1.0
 STOP_TIMEOUT = 1.0
 ENABLE_TIMEOUT = 5.0
 
@@ -82,10 +84,10 @@ class TopicLink:
         self._t = 0.0
 
     def ready(self) -> None:
-        """Nothing to do: a simulated hand is always ready."""
+        """No-op: a simulated hand is always ready."""
 
     def start(self, abandon: Callable[[], bool] = never) -> None:
-        """Nor here."""
+        """No-op."""
 
     def read(self, timeout: float) -> Feedback | None:
         self._wait.wait(timeout)
@@ -114,9 +116,8 @@ class TopicLink:
 class HandNode(StackNode):
     """See the module's docstring."""
 
-    EXECUTOR = functools.partial(
-        MultiThreadedExecutor, num_threads=3
-    )  # nobody waits for enable who wants to stop
+    # a stop does not wait for a running enable
+    EXECUTOR = functools.partial(MultiThreadedExecutor, num_threads=3)
     LIVE = frozenset(
         {
             "applied_command_every",
@@ -130,20 +131,20 @@ class HandNode(StackNode):
         super().__init__("hand", HandParams, ServoParams, WatchParams, BusParams, CanHandParams, MotorParams)
         self._driver: HandDriver | None = None
         self._left = False
-        self.create_timer(MIND, self._mind, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self.create_timer(
+            FAULT_CHECK, self._deactivate_after_fault, clock=Clock(clock_type=ClockType.STEADY_TIME)
+        )
 
     def configure(self) -> None:
         p, bus = self.params(HandParams), self.params(BusParams)
         if bus.hardware and p.consent == "mode":
-            raise ConfigError(
-                f"a hand on {bus.interface} can hurt somebody: only a person may enable it (consent)"
-            )
+            raise ConfigError(f"a hand on {bus.interface} can injure: only a person may enable it (consent)")
         self._by_person = p.consent == "person" or (bus.hardware and p.consent == "")
         self._hand = load_hand(p.hand)
         names = self._hand.joint_names
         self._gravity = GravityCompensation(self._hand)
-        self._newest = self.newest(
-            JointState, "joint_command", COMMAND, JointReader(names, "position", finite=False)
+        self._commands = JointCommands(
+            self, names, p.command_owners.split(), self.params(ServoParams).command_timeout
         )
         self._phases = self.newest(String, "rollout/state", LATCHED, read_phase)
         servo = self._servo(self.params(ServoParams), self.params(WatchParams))
@@ -154,7 +155,9 @@ class HandNode(StackNode):
         self._to_applied = self.create_publisher(JointState, "hand/applied_command", SENSOR)
         self.create_service(Trigger, "~/enable", self._on_enable)
         self.create_service(
-            Trigger, "~/hold", lambda _, response: self._answer(response, lambda: self._hold("asked for"))
+            Trigger,
+            "~/hold",
+            lambda _, response: self._answer(response, lambda: self._hold("hold requested")),
         )
         self.create_service(Trigger, "~/stop", self._on_stop, callback_group=MutuallyExclusiveCallbackGroup())
         self.begin()
@@ -162,29 +165,29 @@ class HandNode(StackNode):
     def apply(self, block: Any) -> None:
         if not isinstance(block, ServoParams | WatchParams):
             return
-        if self._driver.state in (HandState.ENABLED, HandState.HOLD) and (
-            name := loosened(self.params(type(block)), block)
+        state = self._driver.state
+        if state in (HandState.ENABLED, HandState.HOLD) and (
+            name := first_widened_limit(self.params(type(block)), block)
         ):
             raise ConfigError(
-                f"'{name}' can only be tightened while the hand is {self._driver.state.value}; call hand/stop first"
+                f"'{name}' can only be tightened while the hand is {state.value}; call hand/stop first"
             )
-        blocks = {kind: self.params(kind) for kind in (ServoParams, WatchParams)} | {type(block): block}
-        # A new law starts limp and takes the next command up gently, which is what a changed gain
-        # should do.
-        servo = self._servo(blocks[ServoParams], blocks[WatchParams])
-        servo.enabled = self._driver.servo.enabled
-        self._driver.servo = servo
+        if isinstance(block, WatchParams):
+            block = self._watch(block)
+        else:
+            self._commands.arbiter.lease = block.command_timeout
+        servo = self._driver.servo
+        if not self.in_worker(lambda: servo.adjust(block), ADJUST_TIMEOUT):
+            servo.adjust(block)  # without a worker
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Active means that there is a hand; without one the node stays inactive."""
+        """Find the hand; without one the node stays inactive."""
         try:
             self._find_hand()
         except HandFault as fault:
             if fault.kind is FaultKind.WRONG_HAND:
-                self._refuse(f"{fault}. To mend: {fault.mend}")
-            self.get_logger().warning(
-                f"the hand does not start: {fault}. To mend: {fault.mend}", throttle_duration_sec=5.0
-            )
+                self._refuse(fault.advice)
+            self.get_logger().warning(f"the hand does not start: {fault.advice}", throttle_duration_sec=5.0)
             return TransitionCallbackReturn.FAILURE
         except ConfigError as error:
             self._refuse(str(error))
@@ -196,7 +199,7 @@ class HandNode(StackNode):
         return super().on_cleanup(state)
 
     def autostart(self) -> bool:
-        """Configure, and wait until there is a hand to be activated with."""
+        """Configure, and wait for a hand to activate with."""
         if self.trigger_configure() != TransitionCallbackReturn.SUCCESS:
             return False
         while not self.ended.is_set():
@@ -225,7 +228,7 @@ class HandNode(StackNode):
         if driver.fault is not self._reported:
             self._note_fault(driver.fault)
         if driver.state is HandState.HOLD:
-            self._mind_hold()
+            self._check_hold()
         if turn is None:
             return
         if driver.refused is not None:
@@ -248,7 +251,7 @@ class HandNode(StackNode):
 
     def stop_worker(self) -> None:
         super().stop_worker()
-        if self._driver is not None:  # a hand that was looked for in vain has a bus and a guard, too
+        if self._driver is not None:  # also after a failed start, which leaves a bus and a guard open
             self._driver.close()
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
@@ -264,6 +267,8 @@ class HandNode(StackNode):
         values.update({f"fault {fault.value}": count for fault, count in servo.faults.items() if count})
         values.update({f"fault {kind}": count for kind, count in driver.fault_counts.items()})
         values.update(driver.link.status())
+        values["command_owner"] = self._commands.name(self._commands.arbiter.owner)
+        warnings = [w for w in (self._commands.conflict(self.time), values.get("warning")) if w]
         if driver.fault is not None:
             values.update({"fault": driver.fault.kind.value, "to mend": driver.fault.mend})
             return (ERROR if driver.state is HandState.FAULT else WARN), str(driver.fault), values
@@ -277,7 +282,10 @@ class HandNode(StackNode):
                 f"{driver.why}; limp in {max(0.0, self._hold_until - time.monotonic()):.0f} s",
                 values,
             )
-        return (OK if self._mode is ServoMode.TRACK else WARN), self._mode.name.lower(), values
+        mode = self._mode.name.lower()
+        if warnings:
+            return WARN, "; ".join((mode, *warnings)), values
+        return (OK if self._mode is ServoMode.TRACK else WARN), mode, values
 
     def idle_status(self) -> tuple[bytes, str, dict[str, Any]]:
         return super().idle_status() if self._driver is None or self._driver.fault is None else self.status()
@@ -285,14 +293,17 @@ class HandNode(StackNode):
     def hardware_id(self) -> str:
         return "" if self._driver is None else str(self._driver.link.status().get("serial", ""))
 
-    # --- inside -------------------------------------------------------------------------------------------------------------------
+    # --- inside
+
+    def _watch(self, watch: WatchParams) -> WatchParams:
+        """Return the limits of the watch for this hand. A simulated hand has no encoders that could
+        freeze, and the angle of a blocked joint may be constant."""
+        if self.params(BusParams).interface:
+            return wiring_of(self._hand).watch(watch)
+        return replace(watch, frozen_ticks=UNWATCHED)
 
     def _servo(self, params: ServoParams, watch: WatchParams) -> ServoLaw:
-        # a simulated hand has no encoders that could freeze, and a joint of it that is blocked may
-        # say the same for long
-        on_bus = bool(self.params(BusParams).interface)
-        watch = wiring_of(self._hand).watch(watch) if on_bus else replace(watch, frozen_ticks=UNWATCHED)
-        return ServoLaw(self._hand, params, self._gravity, watch)
+        return ServoLaw(self._hand, params, self._gravity, self._watch(watch))
 
     def _link(self, names: Sequence[str]) -> Link:
         bus = self.params(BusParams)
@@ -305,7 +316,7 @@ class HandNode(StackNode):
         self.end(EXIT_CONFIG)
 
     def _find_hand(self) -> None:
-        """READY, and who may enable it. Raises HandFault, ConfigError."""
+        """Find the hand and decide who may enable it. Raises HandFault, ConfigError."""
         driver, bus = self._driver, self.params(BusParams)
         driver.store = NoStore()
         driver.ready()
@@ -319,11 +330,7 @@ class HandNode(StackNode):
             self.params(HandParams).state_dir, serial if bus.hardware else f"{serial}@{bus.where}"
         )
         kept = store.read()
-        why = (
-            f"{kept.why or kept.state.value} before this process began"
-            if kept is not None and not store.fresh
-            else ""
-        )
+        why = f"{kept.why or kept.state.value} before this process began" if kept and not store.fresh else ""
         self._enables_itself &= store.fresh
         driver.store, driver.why = store, why
         store.note(HandState.READY, why)
@@ -333,13 +340,13 @@ class HandNode(StackNode):
             )
 
     def _start(self) -> None:
-        """Enable a hand that needs nobody's consent; try again later when that fails."""
+        """Enable a hand that needs no consent; try again later if that fails."""
         self._enables_itself = False
         try:
             self._enable()
         except HandFault as fault:
             if fault.kind is not FaultKind.STOPPED:
-                self.say(WARNING, f"the hand does not start: {fault}. To mend: {fault.mend}", about="start")
+                self.say(WARNING, f"the hand does not start: {fault.advice}", about="start")
                 self._enables_itself, self._try_at, self._reported = True, time.monotonic() + RETRY, fault
 
     def _note_fault(self, fault: HandFault | None) -> None:
@@ -347,22 +354,20 @@ class HandNode(StackNode):
         self._rests = False
         if fault is None or fault.kind is FaultKind.STOPPED:
             return
-        if (
-            not self._moved and not self._by_person
-        ):  # nobody moved the hand since its start: starting again surprises nobody
+        if not self._moved and not self._by_person:  # nothing has moved yet: start again
             self.say(WARNING, f"servo off: {fault}; starting the hand again")
             self._enables_itself, self._try_at = True, time.monotonic() + RETRY
             return
         self.say(
             SEVERE,
-            f"servo off: {fault}. To mend: {fault.mend}; then call the service {self.get_name()}/enable",
+            f"servo off: {fault.advice}; then call the service {self.get_name()}/enable",
         )
         self._left = True
         self._stop.set()
 
-    def _mind(self) -> None:
-        """A node whose hand has failed is not active."""
-        if self._left and self._state_machine.current_state[1] == "active":
+    def _deactivate_after_fault(self) -> None:
+        """Deactivate the node after a fault of the hand."""
+        if self._left and self.lifecycle_state == "active":
             self._left = False
             self.trigger_deactivate()
 
@@ -371,9 +376,7 @@ class HandNode(StackNode):
             self._hold(f"the goal is {phase}")
         elif phase == "running" and not self._by_person and self._driver.state is HandState.HOLD:
             self._driver.release()
-        elif (
-            phase == "running" and self._rests
-        ):  # nobody stopped it, nothing is wrong with it, and somebody asked for a rollout
+        elif phase == "running" and self._rests:  # neither stopped nor at fault
             self._enables_itself, self._try_at = True, time.monotonic()
 
     def _hold(self, why: str) -> None:
@@ -386,11 +389,11 @@ class HandNode(StackNode):
             self._hold_until = time.monotonic() + p.hold_time
             self.say(WARNING, f"{driver.why}; limp in {p.hold_time:g} s, or at {p.hold_temperature} °C")
 
-    def _mind_hold(self) -> None:
+    def _check_hold(self) -> None:
         hottest = max(getattr(self._driver.link, "temperatures", [0]))
         limit = self.params(HandParams).hold_temperature
         if time.monotonic() > self._hold_until:
-            self._driver.stop("the time to hold is over: limp")
+            self._driver.stop("hold_time is over: limp")
             self._rests = not self._by_person
         elif hottest >= limit:
             self._driver.stop(f"a motor is at {hottest} °C, holding ends at {limit} °C: limp")
@@ -399,16 +402,12 @@ class HandNode(StackNode):
         self.say(WARNING, self._driver.why)
 
     def _take_command(self) -> Command | None:
-        command = self._newest.take()
-        if command is None:
-            return None
-        return (
-            command.values,
-            command.t or None,
-        )  # an unstamped command, as people type it, is as new as it comes
+        command = self._commands.take(self.time)
+        # an unstamped command, as typed by a person, counts as new
+        return None if command is None else (command.values, command.t or None)
 
     def _on_stop(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        """Beside everything else; the servo's own thread acts."""
+        """Have the servo's thread stop; runs concurrently with all other callbacks."""
         driver = self._driver
         self._rests = False
         driver.ask_stop("stopped by service")
@@ -425,14 +424,11 @@ class HandNode(StackNode):
     def _on_enable(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self._driver.allow()
         if self._left:
-            self._mind()
-        if (
-            self._state_machine.current_state[1] == "inactive"
-            and self.trigger_activate() != TransitionCallbackReturn.SUCCESS
-        ):
+            self._deactivate_after_fault()
+        if self.lifecycle_state == "inactive" and self.trigger_activate() != TransitionCallbackReturn.SUCCESS:
             fault = self._driver.fault
             response.success = False
-            response.message = f"{fault}. To mend: {fault.mend}" if fault is not None else "there is no hand"
+            response.message = fault.advice if fault is not None else "there is no hand"
             return response
         return self._answer(response, self._enable, lambda: self._driver.stop("enabled too late"))
 
@@ -449,7 +445,7 @@ class HandNode(StackNode):
 
         response.success = self.in_worker(act, ENABLE_TIMEOUT, undo) and not trouble
         if trouble:
-            response.message = f"{trouble[0]}. To mend: {trouble[0].mend}"
+            response.message = trouble[0].advice
         elif not response.success:
             response.message = "the hand node is not active"
         return response
@@ -461,11 +457,11 @@ class HandNode(StackNode):
 
 
 def read_phase(message: String) -> str:
-    """The phase of the rollout."""
+    """Return the phase of the rollout."""
     try:
         return str(json.loads(message.data)["phase"])
     except (ValueError, KeyError, TypeError):
-        raise BadMessage("no phase of a rollout") from None
+        raise BadMessage("not the state of a rollout") from None
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Images and camera intrinsics: messages to what perception works on, and back."""
+"""Conversion of images and camera intrinsics between messages and arrays."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ OPTICAL_FRAME = "camera_color_optical_frame"
 
 
 class GreyImage(NamedTuple):
-    """A picture with the stamp it came with."""
+    """A grey picture with its stamp and frame."""
 
     t: float
     """[s]"""
     stamp: Any
-    """The same, untouched."""
+    """Stamp of the message."""
     grey: np.ndarray
     """(height, width) uint8"""
     frame: str
-    """Whose z axis the camera looks along; empty: not said."""
+    """Optical frame of the camera; empty: not given."""
 
 
 def read_image(message: Image) -> GreyImage:
-    """Any encoding that :func:`dexstack.perception.images.to_grey` knows."""
+    """Decode any encoding of :func:`dexstack.perception.images.to_grey`."""
     try:
         grey = to_grey(
             message.data,
@@ -48,7 +48,7 @@ def read_image(message: Image) -> GreyImage:
 
 
 def read_camera(message: CameraInfo) -> CameraModel:
-    """Intrinsics of the unrectified picture."""
+    """Return the intrinsics of the raw (unrectified) picture."""
     try:
         return CameraModel.of_info(
             message.width, message.height, message.distortion_model, message.d, message.k
@@ -58,7 +58,7 @@ def read_camera(message: CameraInfo) -> CameraModel:
 
 
 def image_message(stamp: Any, rgb: np.ndarray, frame: str = OPTICAL_FRAME) -> Image:
-    """(height, width, 3) uint8 as rgb8, taken in ``frame``."""
+    """Return an rgb8 message of pixels (height, width, 3) uint8 in the frame ``frame``."""
     height, width, _ = rgb.shape
     message = Image(height=height, width=width, encoding="rgb8", step=3 * width)
     message.header.stamp, message.header.frame_id = stamp, frame
@@ -67,7 +67,7 @@ def image_message(stamp: Any, rgb: np.ndarray, frame: str = OPTICAL_FRAME) -> Im
 
 
 def camera_message(stamp: Any, camera: CameraModel, frame: str = OPTICAL_FRAME) -> CameraInfo:
-    """Intrinsics as a camera driver publishes them."""
+    """Return intrinsics as a camera driver publishes them."""
     K = camera.K
     message = CameraInfo(height=camera.height, width=camera.width, distortion_model="plumb_bob")
     message.header.stamp, message.header.frame_id = stamp, frame

@@ -1,14 +1,12 @@
-"""The learner node: learns θ of the planner's model from the running rollout and hands it to the
-planner.
+"""Learner: learns θ of the planner's model during rollouts and publishes it for the planner.
 
-For every object pose while a rollout is running it keeps a sample (pose, joint angles, joint
-command); what lies between two rollouts (the reset of hand and object) is never kept. Every
-``update_every`` samples a thread of its own cuts transitions out of them, adds these to the ring
-buffer, takes some gradient steps and publishes θ on ``learner/theta`` (latched), from where the
-``mpc`` node takes it between two solves. With ``results`` every θ is also written there as
-``theta.yaml``.
+For every object pose during a rollout it keeps a sample (pose, joint angles, joint command); samples
+between rollouts (the reset of hand and object) are discarded. Every ``update_every`` samples a
+separate thread cuts them into transitions, adds these to the ring buffer, takes gradient steps and
+publishes θ on ``learner/theta`` (latched); the ``mpc`` node takes it between two solves. With
+``results`` every θ is also written to ``theta.yaml`` in that folder.
 
-The process lowers its own priority: the planner and the servo come first.
+The process lowers its priority in favour of planner and servo.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ import math
 import queue
 import sys
 import threading
+import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -44,9 +43,68 @@ from dexstack.process.compilation import use_compilation_cache
 from dexstack.process.history import JointHistory, JointSample
 
 
-class LearnerNode(SceneNode):
-    """See the module's docstring."""
+class Samples:
+    """Samples of running rollouts (pose, joint angles, joint command), cut into chunks for learning.
 
+    Args:
+        step: time step of the learned transitions [s].
+    """
+
+    def __init__(self, step: float) -> None:
+        self.joints = JointHistory()
+        self.command: JointSample | None = None
+        self.fresh = 0
+        """Number of samples since the last chunk."""
+        self._step, self._start, self._rollout = step, math.nan, ()
+        self._rows: list[tuple[float, np.ndarray, np.ndarray, np.ndarray]] = []
+
+    def take_state(self, state: dict[str, Any]) -> dict[str, np.ndarray] | None:
+        """Start a new sequence of samples when a rollout begins; return the last chunk of the old one."""
+        rollout = (state["phase"], state["attempt"])
+        if rollout == self._rollout:
+            return None
+        chunk = self.chunk(keep=False)
+        self._start = state["t"] if state["phase"] == "running" else math.nan
+        self._rollout = rollout
+        return chunk
+
+    def take_pose(self, pose: PoseSample, timeout: float) -> None:
+        """Add a sample if a rollout is running and a command and joint angles are known.
+
+        Args:
+            timeout: largest age of the joint angles relative to the pose [s].
+        """
+        running = pose.t >= self._start  # the start is NaN without a rollout
+        if not running or self.command is None or (self._rows and pose.t <= self._rows[-1][0]):
+            return
+        joints = self.joints.at(pose.t, timeout)
+        if joints is None:
+            return
+        command = self.command.values
+        command = np.full_like(command, np.nan) if joints.limp else command
+        self._rows.append((pose.t, pose.pose, joints.values, command))
+        self.fresh += 1
+
+    def chunk(self, *, keep: bool) -> dict[str, np.ndarray] | None:
+        """Return all samples of the sequence; None without fresh ones.
+
+        Args:
+            keep: whether samples less than a step old start the next chunk.
+        """
+        chunk = None
+        if self.fresh:
+            t, pose, q, command = (np.array(column) for column in zip(*self._rows, strict=True))
+            chunk = {"t": t, "pose_WO": pose, "q": q, "q_command": command}
+        last = self._rows[-1][0] if self._rows else 0.0
+        # A transition starts at each sample that has a later one a step away; the sample before the
+        # first gives the velocity.
+        started = [i for i, row in enumerate(self._rows) if row[0] <= last - (1 - MATCH) * self._step]
+        self._rows = self._rows[started[-1] :] if keep and started else []
+        self.fresh = 0
+        return chunk
+
+
+class LearnerNode(SceneNode):
     LIVE = frozenset({"update_every", "input_timeout"})
 
     def __init__(self) -> None:
@@ -81,12 +139,7 @@ class LearnerNode(SceneNode):
         self._to_theta = self.create_publisher(String, THETA_TOPIC, LATCHED)
 
     def begin(self) -> None:
-        self._angles = JointHistory()
-        self._command: JointSample | None = None
-        self._start = math.nan
-        self._rollout: tuple[Any, ...] = ()
-        self._samples: list[tuple[float, np.ndarray, np.ndarray, np.ndarray]] = []
-        self._fresh = 0
+        self._samples = Samples(self._step)
         self._transitions = self._updates = self._refused = 0
         self._loss = math.nan
         self._chunks: queue.SimpleQueue[dict[str, np.ndarray] | None] = queue.SimpleQueue()
@@ -95,15 +148,23 @@ class LearnerNode(SceneNode):
 
     def work(self) -> None:
         self._wait.wait(PATIENCE)
+        samples, p = self._samples, self.params(LearnerNodeParams)
         state = self._states.take()
         if state is not None:
-            self._take_state(state)
+            self._hand_over(samples.take_state(state))
         for angles in self._joints.take_all():
-            self._angles.add(angles)
-        self._command = self._commands.take() or self._command
+            samples.joints.add(angles)
+        samples.command = self._commands.take() or samples.command
         pose = self._poses.take()
         if pose is not None:
-            self._take_pose(pose)
+            self.time = pose.t
+            samples.take_pose(pose, p.input_timeout)
+            if samples.fresh >= p.update_every:
+                self._hand_over(samples.chunk(keep=True))
+
+    def _hand_over(self, chunk: dict[str, np.ndarray] | None) -> None:
+        if chunk is not None:
+            self._chunks.put(chunk)
 
     def finish(self) -> None:
         self._chunks.put(None)
@@ -118,60 +179,11 @@ class LearnerNode(SceneNode):
         }
         if not self._updates:
             return OK, "no update yet", values
-        return (
-            (OK if math.isfinite(self._loss) else WARN),
-            f"update {self._updates}, loss {self._loss:.3g}",
-            values,
-        )
-
-    def _take_state(self, state: dict[str, Any]) -> None:
-        """A rollout that begins starts a new stretch of samples; one that ends closes it."""
-        rollout = (state["phase"], state["attempt"])
-        if rollout == self._rollout:
-            return
-        self._hand_over(keep=False)
-        self._start = state["t"] if state["phase"] == "running" else math.nan
-        self._rollout = rollout
-
-    def _take_pose(self, pose: PoseSample) -> None:
-        """Keep a sample, during a rollout and with joint angles of the time of the pose and a
-        command."""
-        p = self.params(LearnerNodeParams)
-        self.time = pose.t
-        if (
-            not pose.t >= self._start
-            or self._command is None
-            or (self._samples and pose.t <= self._samples[-1][0])
-        ):  # NaN: no rollout
-            return
-        joints = self._angles.at(pose.t, p.input_timeout)
-        if joints is None:
-            return
-        command = self._command.values
-        self._samples.append(
-            (pose.t, pose.pose, joints.values, np.full_like(command, np.nan) if joints.limp else command)
-        )
-        self._fresh += 1
-        if self._fresh >= p.update_every:
-            self._hand_over(keep=True)
-
-    def _hand_over(self, *, keep: bool) -> None:
-        """Give the samples to the learning thread; those less than a step old start the next
-        stretch if the rollout goes on."""
-        if self._fresh:
-            t, pose, q, command = (np.array(column) for column in zip(*self._samples, strict=True))
-            self._chunks.put({"t": t, "pose_WO": pose, "q": q, "q_command": command})
-        last = self._samples[-1][0] if self._samples else 0.0
-        # One transition starts at each sample that has a later one a step away; the sample before
-        # the first gives it its velocity.
-        started = [
-            i for i, sample in enumerate(self._samples) if sample[0] <= last - (1 - MATCH) * self._step
-        ]
-        self._samples = self._samples[started[-1] :] if keep and started else []
-        self._fresh = 0
+        level = OK if math.isfinite(self._loss) else WARN
+        return level, f"update {self._updates}, loss {self._loss:.3g}", values
 
     def _learn(self) -> None:
-        """The learning thread."""
+        """Run the learning thread."""
         rng = np.random.default_rng(self.params(LearnerNodeParams).seed)
         try:
             while (chunk := self._chunks.get()) is not None:
@@ -186,8 +198,6 @@ class LearnerNode(SceneNode):
                 self._updates += 1
                 self._publish()
         except Exception:
-            import traceback
-
             self.get_logger().fatal(traceback.format_exc())
             self.end(EXIT_FAILED)
 

@@ -1,10 +1,10 @@
-"""The monitor node: shows the graph in a browser and passes on what the user does there.
+"""Monitor: shows the graph in a browser and lets the user control it.
 
-It listens, and calls what the graph has anyway: the services ``hand/stop``, ``hand/enable`` and
+The page uses interfaces of the graph: the services ``hand/stop``, ``hand/enable`` and
 ``task/restart``, the parameters ``goal_yaw`` of the task, ``real_time_factor`` and ``plant`` of the
-simulator, and the topic ``goal_pose``. Whoever can open the page can move the hand: it is served to
-this machine only unless ``host`` says otherwise, and only to those who know its token
-(:mod:`dexstack.report.gate`). While no browser looks, nothing is drawn. The process lowers its own
+simulator, and the topic ``goal_pose``. Since a user of the page can move the hand, it is served to
+this machine only, unless ``host`` says otherwise, and requires a token
+(:mod:`dexstack.report.gate`). Nothing is drawn without a connected browser. The process lowers its
 priority.
 """
 
@@ -28,12 +28,13 @@ from rclpy.parameter import Parameter
 from sensor_msgs.msg import Image, JointState, PointCloud2
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
-from visualization_msgs.msg import Marker, MarkerArray
+from visualization_msgs.msg import MarkerArray
 
 from dexstack.config import param
 from dexstack.nodes.common import OK, PATIENCE, run_node, yield_to_others
-from dexstack.nodes.console import read_state
+from dexstack.nodes.console import progress, read_state
 from dexstack.nodes.health import Health
+from dexstack.nodes.markers import read_patches, read_path
 from dexstack.nodes.scene import SceneNode
 from dexstack.nodes.wire import (
     COMMAND,
@@ -42,7 +43,6 @@ from dexstack.nodes.wire import (
     SENSOR,
     WORLD,
     BadMessage,
-    ContactSample,
     JointReader,
     Newest,
     PoseSample,
@@ -53,34 +53,29 @@ from dexstack.nodes.wire import (
 )
 from dexstack.plants import PLANTS
 from dexstack.process.history import JointSample
-from dexstack.report.canvas import Patches
-from dexstack.report.page import Controls, Page, ms
+from dexstack.report.page import Controls, Page
 
 SLOW_PERIOD = 0.5
 """Wall time between two refreshes of numbers, plots and the list of nodes [s]."""
 ANSWER_TIMEOUT = 3.0
 PLANT_TIMEOUT = 600.0
-"""Some engines compile for a minute or two when they are used for the first time."""
+"""Longest wait for a change of the plant [s]; some engines compile for minutes on first use."""
 
 
 @dataclass(frozen=True)
 class MonitorParams:
     """Parameters of the monitor node."""
 
-    host: str = param(
-        "127.0.0.1", "address to serve the page on; 0.0.0.0: to everybody who reaches this machine"
-    )
-    port: int = param(8080, "port of the page; the next free one where it is taken", 1, 65535)
+    host: str = param("127.0.0.1", "address of the page; 0.0.0.0: all interfaces of this machine")
+    port: int = param(8080, "port of the page; the next free one if it is in use", 1, 65535)
     rate: float = param(20.0, "pictures per second", 0.5, 60.0)
     token: str = param(
-        "", "what whoever opens the page has to know, at the end of its address; empty: a new one, in the log"
+        "", "token that the address of the page must contain; empty: a new one, written to the log"
     )
-    open: bool = param(False, "open the page in this machine's browser")
+    open: bool = param(False, "open the page in the browser of this machine")
 
 
 class MonitorNode(SceneNode):
-    """See the module's docstring."""
-
     LIVE = frozenset({"rate"})
 
     def __init__(self) -> None:
@@ -156,7 +151,7 @@ class MonitorNode(SceneNode):
             self._look(False)
             return
         self.page.show_state(None if self._q is None else self._q.values, None if pose is None else pose.pose)
-        contacts: ContactSample | None = self._contacts.take()
+        contacts = self._contacts.take()
         if contacts is not None:
             self.page.show_contacts(contacts.p_W, contacts.nhat_W, contacts.phi)
         prediction = self._predictions.take()
@@ -178,8 +173,12 @@ class MonitorNode(SceneNode):
         return OK, self.page.url, {"browsers": len(self.page.server.get_clients())}
 
     def _look(self, look: bool) -> None:
-        """Show what others draw only for who looks: the picture in which the estimator marked what
-        it found, and the plant's patches."""
+        """Subscribe to pictures with detections and to contact patches, which are published only on
+        demand, and show them.
+
+        Args:
+            look: False ends the subscriptions.
+        """
         if look and not self._on_demand:
             self._on_demand = [
                 (self.newest(Image, "object_pose/image", SENSOR, read_picture), self.page.show_picture),
@@ -196,19 +195,13 @@ class MonitorNode(SceneNode):
                 show(value)
 
     def _refresh(self) -> None:
-        """Numbers, plots and the list of nodes."""
+        """Show numbers, plots and the list of nodes."""
         s, mpc, page = self._state, self._health.values("mpc"), self.page
-        lines = [f"**{s['phase']}**"]
         if "yaw" in s:
-            lines[0] += f", {s['elapsed']:.1f} s, {s.get('goals_reached', 0)} reached"
-            lines.append(f"yaw {math.degrees(s['yaw']):+.1f}° of {math.degrees(s['goal_yaw']):+.0f}°")
-            lines.append(f"error {s['error']:.3f} rad, {1e3 * s['position_error']:.0f} mm")
             page.plot("error [rad]", s["t"], s["error"])
         if "solve_p50" in mpc:
-            lines.append(
-                f"MPC {float(mpc['rate_hz']):.0f} Hz, solve {ms(mpc, 'solve_p50'):.1f} / {ms(mpc, 'solve_p99'):.1f} ms"
-            )
-            page.plot("solve time [ms]", self.time, ms(mpc, "solve_p50"), ms(mpc, "solve_p99"))
+            solve_ms = (1e3 * float(mpc[key]) for key in ("solve_p50", "solve_p99"))
+            page.plot("solve time [ms]", self.time, *solve_ms)
         rates = [
             float(self._health.values(name).get("rate_hz", "nan"))
             for name in ("mpc", "contact_detector", "hand")
@@ -217,12 +210,13 @@ class MonitorNode(SceneNode):
             page.plot("rate [Hz]", self.time, rates[0], rates[1], rates[2] / 10)
         if "plant" in (simulator := self._health.values("simulator")):
             page.offer_plant(simulator["plant"])
-        page.show_summary(lines)
+        numbers = progress(s, self._health)
+        page.show_summary([f"**{s['phase']}**", *(f"{name} {text}" for name, text in numbers.items())])
         rows = self._health.rows()
         page.show_nodes(rows, {name: self._health.values(name) for name, _, _ in rows})
         page.draw_plots()
 
-    # --- what the user does -------------------------------------------------------------------------------------------------------
+    # --- controls --------------------------------------------------------------------------------
 
     def _trigger(self, name: str) -> str:
         answer = self._call(self._triggers[name], Trigger.Request())
@@ -232,15 +226,15 @@ class MonitorNode(SceneNode):
 
     def _ask_pose(self, pose_WO: np.ndarray) -> str:
         if not self._to_goal.get_subscription_count():
-            return "nobody listens to goal_pose"
+            return "goal_pose has no subscriber"
         message = PoseStamped()
         message.header.frame_id = WORLD
         fill_pose(message.pose, pose_WO)
         self._to_goal.publish(message)
-        return "goal_pose: asked"
+        return "goal_pose: sent"
 
     def _set_plant(self, name: str) -> str:
-        """The same rollout again, in another engine."""
+        """Restart the rollout in another engine."""
         answer = self._set("simulator", "plant", name, PLANT_TIMEOUT)
         return f"{answer}; {self._trigger('task/restart')}" if answer == "plant: set" else answer
 
@@ -253,55 +247,19 @@ class MonitorNode(SceneNode):
         return f"{name}: {'set' if result.successful else result.reason}"
 
     def _call(self, client: Client, request: Any, timeout: float = ANSWER_TIMEOUT) -> Any:
-        """The answer, or why there is none; waits in the thread of the page that asked."""
+        """Return the answer, or a sentence without one; blocks the calling thread of the page."""
         if not client.service_is_ready():
-            return f"nobody offers {client.srv_name}"
+            return f"the service {client.srv_name} is not available"
         done = threading.Event()
         future = client.call_async(request)
         future.add_done_callback(lambda _: done.set())
         return future.result() if done.wait(timeout) else f"no answer from {client.srv_name}"
 
 
-def read_path(message: MarkerArray) -> np.ndarray:
-    """The points (n, 3) of the first line of markers."""
-    for marker in message.markers:
-        if marker.points:
-            return _points(marker)
-    raise BadMessage("no line")
-
-
-def read_patches(message: MarkerArray) -> Patches:
-    """The triangles with their colours and the arrows of
-    :func:`dexstack.nodes.patch_markers.patch_markers`."""
-    surfaces = [m for m in message.markers if m.type == Marker.TRIANGLE_LIST and m.points]
-    if any(len(m.colors) != len(m.points) or len(m.points) % 3 for m in surfaces):
-        raise BadMessage("a surface without three coloured corners for each triangle")
-    corners = [_points(m) for m in surfaces]
-    colours = [np.array([(c.r, c.g, c.b) for c in m.colors]) for m in surfaces]
-    arrows = [_points(m) for m in message.markers if m.type == Marker.ARROW and len(m.points) == 2]
-    none = np.empty((0, 3))
-    return Patches(
-        np.concatenate([none, *corners]), np.concatenate([none, *colours]), np.reshape(arrows, (-1, 2, 3))
-    )
-
-
-def _points(marker: Marker) -> np.ndarray:
-    """(n, 3) in the world."""
-    if marker.header.frame_id not in (WORLD, ""):
-        raise BadMessage(f"frame '{marker.header.frame_id[:40]}', '{WORLD}' expected")
-    points = np.array([(p.x, p.y, p.z) for p in marker.points])
-    if not np.isfinite(points).all():
-        raise BadMessage("a non-finite point")
-    return points
-
-
 def read_picture(message: Image) -> np.ndarray:
-    """The pixels (height, width, 3) uint8 of a picture in rgb8."""
-    if (
-        message.encoding != "rgb8"
-        or len(message.data) != message.height * message.width * 3
-        or not len(message.data)
-    ):
+    """Return the pixels (height, width, 3) uint8 of an rgb8 picture."""
+    size = message.height * message.width * 3
+    if message.encoding != "rgb8" or len(message.data) != size or not size:
         raise BadMessage(
             f"a picture of {len(message.data)} bytes in '{message.encoding[:20]}', rgb8 expected"
         )

@@ -1,8 +1,7 @@
-"""The player node: publishes the messages of a bag again, the same bytes in the same order and
-rhythm, on the topics they came from.
+"""Player: publishes the messages of a bag on their topics, with the recorded bytes, order and timing.
 
-Quality of service is what the bag says the first publisher of each topic offered. Topics every node
-has anyway (``/rosout``, ``/parameter_events``) stay silent. The node ends when the bag has ended.
+The quality of service of a topic is that of its first recorded publisher. ``/rosout`` and
+``/parameter_events`` are not played. The node ends with the bag.
 """
 
 from __future__ import annotations
@@ -35,14 +34,15 @@ class PlayerParams:
     file: str = param("recording.mcap", "the bag to play")
     rate: float = param(1.0, "recorded seconds per second", 0.01, 100.0)
     start_delay: float = param(
-        2.0, "longest wall time to wait before the first message for a listener on every topic [s]", 0.0, 1e4
+        2.0,
+        "longest wall time to wait for a subscriber on every topic before the first message [s]",
+        0.0,
+        1e4,
     )
-    loop: bool = param(False, "start again at the end")
+    loop: bool = param(False, "restart at the end of the bag")
 
 
 class PlayerNode(StackNode):
-    """See the module's docstring."""
-
     LIVE = frozenset({"rate", "loop"})
 
     def __init__(self) -> None:
@@ -80,11 +80,9 @@ class PlayerNode(StackNode):
                 self._entries = iter(self._bag)
                 self._due = time.monotonic()
             else:
-                print(
-                    f"{self._count} messages played{', up to where the bag was cut' if self._bag.cut else ''}",
-                    flush=True,
-                )
-                time.sleep(PATIENCE)  # reliable readers may still ask for the last message
+                cut = ", up to where the bag was cut" if self._bag.cut else ""
+                print(f"{self._count} messages played{cut}", flush=True)
+                time.sleep(PATIENCE)  # reliable readers may still request the last message
                 self.end(0)
                 self._stop.set()
             return
@@ -118,7 +116,7 @@ class PlayerNode(StackNode):
 
 
 def _qos(topic: Topic) -> QoSProfile:
-    """What the first of the recorded publishers offered; reliable where the bag does not say."""
+    """Return the quality of service of the first recorded publisher; reliable if unknown."""
     try:
         offer = (yaml.safe_load(topic.qos) or [{}])[0]
     except (yaml.YAMLError, AttributeError, KeyError, TypeError):

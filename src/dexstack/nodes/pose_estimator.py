@@ -1,16 +1,13 @@
-"""The pose estimator node: pictures in, the object's pose with its covariance out, at the pictures'
-rate and with their stamps.
+"""Pose estimator: publishes the object's pose with its covariance for every picture, with its stamp.
 
 Pictures come from a RealSense on this computer (``source: "realsense"``) or from any camera driver
-on ``camera/color/image_raw`` and ``camera/color/camera_info``, in the frame that they name. Where
-that frame stands is read from ``/tf_static`` (``calibration: "tf"``), or is known; then
-``/tf_static`` is told where the topmost of the camera's frames stands in the world, so that each
-has one parent.
+on ``camera/color/image_raw`` and ``camera/color/camera_info``. The pose of the camera's frame is
+read from ``/tf_static`` (``calibration: "tf"``) or known from a calibration; then the node publishes
+the pose of the topmost of the camera's frames on ``/tf_static``, so that each frame has one parent.
 
-A pose is published for every picture that shows the object, and, predicted with the uncertainty
-that belongs to that, for those within ``coast`` after the last one that did; after that, none. What
-is missing is said once when it begins to be missing: in the log, and in the diagnostics for as long
-as it lasts.
+A pose is published for every picture that shows the object, and, predicted with the corresponding
+uncertainty, for pictures within ``coast`` after the last one that did. The reason for a missing pose
+is logged when it begins and stays in the diagnostics while it lasts.
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ from dexstack.model.frames import Frame
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
 from dexstack.nodes.images import OPTICAL_FRAME, GreyImage, image_message, read_camera, read_image
-from dexstack.nodes.tf import StaticFrames, frame_prefix, tf_message, transforms
+from dexstack.nodes.tf import StaticFrames, frame_prefix, frames_message, tf_message
 from dexstack.nodes.wire import (
     COMMAND,
     LATCHED,
@@ -50,21 +47,26 @@ from dexstack.perception.calibration import load_mount
 from dexstack.perception.camera import CameraModel
 from dexstack.perception.estimator import Outcome, PoseEstimator, Sight
 from dexstack.perception.images import to_grey
-from dexstack.perception.params import EstimatorParams, MountParams, RealSenseParams
+from dexstack.perception.camera_params import EstimatorParams, MountParams, RealSenseParams
 from dexstack.perception.realsense import RealSenseCamera
 from dexstack.perception.se3 import Transform
 from dexstack.process.memory import keep_memory_of_pictures
 
-SOURCES = ("topic", "realsense")
 FROM_TF = "tf"
 HISTORY = 1024
 SETTLE = 1.0
-"""After the first picture others may take so long to tell of the camera's frames [s]."""
+"""Time after the first picture that others have to publish the camera's frames [s]."""
+
+_REASONS = {
+    Sight.LOST: "no tag of the object '{object}' is in view: no pose",
+    Sight.AMBIGUOUS: "one face is in view and two poses fit it: no pose until another picture decides",
+    Sight.COVERED: "every tag in view is partly covered: no pose",
+    Sight.FROZEN: "the camera repeats the same picture: no pose",
+    Sight.STALE: "pictures with old stamps: not used",
+}
 
 
 class PoseEstimatorNode(StackNode):
-    """See the module's docstring."""
-
     LIVE = frozenset({"image_timeout"})
 
     def __init__(self) -> None:
@@ -73,8 +75,6 @@ class PoseEstimatorNode(StackNode):
     def configure(self) -> None:
         cv2.setNumThreads(1)
         p = self.params(PoseEstimatorParams)
-        if p.source not in SOURCES:
-            raise ConfigError(f"'source' must be one of {', '.join(SOURCES)}, got '{p.source}'")
         self._bundle = object_bundle(p.object)
         self._X_WC = self._mount()
         self._realsense: RealSenseCamera | None = None
@@ -90,14 +90,15 @@ class PoseEstimatorNode(StackNode):
         self._to_pose = self.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
         self._to_picture = self.create_publisher(Image, "object_pose/image", SENSOR)
         self._frames = StaticFrames()
-        self._told: Newest[None] | None = None
+        self._static: Newest[None] | None = None
         self._message = tf_message()
         if self._message is not None:
-            self._told = self.newest(self._message, "/tf_static", STATIC, self._frames.note)
+            self._static = self.newest(self._message, "/tf_static", STATIC, self._frames.note)
             self._to_static = self.create_publisher(self._message, "/tf_static", LATCHED)
         elif self._X_WC is None:
             raise ConfigError(
-                "calibration 'tf' needs tf2_msgs, which comes with a ROS 2 installation; give a calibration's file instead"
+                "calibration 'tf' needs tf2_msgs, which comes with a ROS 2 installation; "
+                "set 'calibration' to a file instead"
             )
 
     def begin(self) -> None:
@@ -125,16 +126,13 @@ class PoseEstimatorNode(StackNode):
             return
         self._heard = time.monotonic()
         if self._camera is None:
-            self._say(
-                self._info_trouble or "pictures, but no camera_info: without intrinsics there is no pose"
-            )
+            self._say(self._info_trouble or "pictures without camera_info: no intrinsics, no pose")
             return
         if image.grey.shape != (self._camera.height, self._camera.width):
+            expected = f"{self._camera.width} x {self._camera.height}"
+            self._take_info()
             height, width = image.grey.shape
-            self._note_camera()
-            self._say(
-                f"the pictures have {width} x {height} pixels, the camera_info is for {self._camera.width} x {self._camera.height}"
-            )
+            self._say(f"the pictures have {width} x {height} pixels, the camera_info is for {expected}")
             return
         if trouble := self._find_camera(image.frame):
             self._say(trouble)
@@ -143,12 +141,11 @@ class PoseEstimatorNode(StackNode):
         outcome = self._follow(image)
         self._busy[self._images_seen % HISTORY] = time.perf_counter() - begin
         self._images_seen += 1
-        self._say_sight(outcome.sight)
-        self._note_camera()
+        self._say(_REASONS.get(outcome.sight, "").format(object=self._bundle.name))
+        self._take_info()
         if self._to_picture.get_subscription_count():
-            self._to_picture.publish(
-                image_message(image.stamp, annotated(image.grey, outcome, self._camera), image.frame)
-            )
+            picture = annotated(image.grey, outcome, self._camera)
+            self._to_picture.publish(image_message(image.stamp, picture, image.frame))
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         rate, self._reported = self._count - self._reported, self._count
@@ -169,14 +166,12 @@ class PoseEstimatorNode(StackNode):
                 "outliers": " ".join(map(str, seen.outliers)),
                 "residual_px": seen.residual,
             }
-        if self._trouble:
-            return WARN, self._trouble, values
-        return OK, f"{rate} Hz", values
+        return (WARN, self._trouble, values) if self._trouble else (OK, f"{rate} Hz", values)
 
-    # --- where the camera is --------------------------------------------------------------------------------------------------------
+    # --- pose of the camera ----------------------------------------------------------------------
 
     def _mount(self) -> Transform | None:
-        """The optical frame in the world; None: others tell."""
+        """Return the pose of the optical frame in the world; None: from ``/tf_static``."""
         p = self.params(PoseEstimatorParams)
         if p.calibration == FROM_TF:
             return None
@@ -184,14 +179,17 @@ class PoseEstimatorNode(StackNode):
         return load_mount(p.calibration, hand) if p.calibration else self.params(MountParams).X_WC(hand.side)
 
     def _find_camera(self, frame: str) -> str:
-        """Learn from others where the frame of the pictures is, or tell them; why it is not
-        known."""
-        if self._told is not None:
-            self._told.take()
+        """Read the pose of the pictures' frame from ``/tf_static``, or publish it there.
+
+        Returns:
+            Why the pose is unknown; empty if it is known.
+        """
+        if self._static is not None:
+            self._static.take()
         root, X_RC = self._frames.root(frame)
         if self.params(PoseEstimatorParams).calibration == FROM_TF:
             if root != WORLD:
-                return no_way(frame, root)
+                return no_path(frame, root)
             if self._X_WC is None or not np.array_equal(self._X_WC.pose, X_RC.pose):
                 self._X_WC, self._estimator = X_RC, None
             return ""
@@ -201,19 +199,18 @@ class PoseEstimatorNode(StackNode):
             self._placed = True
             if root == WORLD:
                 self.get_logger().warning(
-                    f"others tell where '{frame}' is in '{WORLD}', too; the calibration counts"
+                    f"/tf_static has the pose of '{frame}' in '{WORLD}' too; the calibration is used"
                 )
             else:
                 X_WR = self._X_WC.compose(X_RC.inverse)
-                self._to_static.publish(
-                    self._message(transforms=transforms(0.0, [Frame(WORLD, root, X_WR.p, X_WR.pose[3:])]))
-                )
+                frame = Frame(WORLD, root, X_WR.p, X_WR.pose[3:])
+                self._to_static.publish(frames_message(self._message, 0.0, [frame]))
         return ""
 
-    # --- one picture ------------------------------------------------------------------------------------------------------------------
+    # --- one picture -----------------------------------------------------------------------------
 
     def _next(self) -> GreyImage | None:
-        """The next picture with the camera that took it, or None when there is none yet."""
+        """Return the next picture, or None; takes in its intrinsics."""
         if self._realsense is not None:
             frame = self._realsense.take(PATIENCE)
             if frame is None:
@@ -225,21 +222,19 @@ class PoseEstimatorNode(StackNode):
             return GreyImage(frame.t, stamp, grey, frame_prefix(self) + OPTICAL_FRAME)
         self._wait.wait(PATIENCE)
         if self._camera is None:
-            self._note_camera()
+            self._take_info()
         return self._images.take()
 
-    def _note_camera(self) -> None:
-        """Look at the newest camera_info; while there is one, this is done between pictures, where
-        nobody waits."""
+    def _take_info(self) -> None:
+        """Take in the newest camera_info; called after a picture is processed, so as not to delay it."""
         camera = None if self._realsense is not None else self._infos.take()
         if camera is not None:
             self._use(camera)
 
     def _use(self, camera: CameraModel) -> None:
-        """Start anew when the intrinsics change."""
-        if self._camera is not None and self._camera.document() == camera.document():
-            return
-        self._camera, self._estimator = camera, None
+        """Set the intrinsics; a change resets the estimator."""
+        if self._camera is None or self._camera.document() != camera.document():
+            self._camera, self._estimator = camera, None
 
     def _follow(self, image: GreyImage) -> Outcome:
         if self._estimator is None:
@@ -257,10 +252,10 @@ class PoseEstimatorNode(StackNode):
             self._predicted += outcome.sight is not Sight.SEEN
         return outcome
 
-    # --- what is wrong ----------------------------------------------------------------------------------------------------------------
+    # --- faults ----------------------------------------------------------------------------------
 
     def _read_camera(self, message: CameraInfo) -> CameraModel | None:
-        """Intrinsics, or None with the reason kept: it is said once, not with every message."""
+        """Return the intrinsics, or None; keeps the reason, to log it once rather than per message."""
         try:
             camera = read_camera(message)
         except BadMessage as error:
@@ -274,22 +269,8 @@ class PoseEstimatorNode(StackNode):
             return self._realsense.trouble or "the camera sends no frames"
         return f"no pictures on {self._images.subscriptions[0].topic_name}"
 
-    def _say_sight(self, sight: Sight) -> None:
-        if sight is Sight.LOST:
-            self._say(f"no tag of the object '{self._bundle.name}' is in view: no pose")
-        elif sight is Sight.AMBIGUOUS:
-            self._say("one face is in view and two poses fit it: no pose until another picture decides")
-        elif sight is Sight.COVERED:
-            self._say("every tag in view is covered in part: no pose")
-        elif sight is Sight.FROZEN:
-            self._say("the camera gives the same picture again and again: no pose")
-        elif sight is Sight.STALE:
-            self._say("pictures with old stamps: not used")
-        else:
-            self._say("")
-
     def _say(self, trouble: str) -> None:
-        """Log what is wrong when it begins, and when it is over."""
+        """Log a fault when it begins and when it ends (empty)."""
         if trouble == self._trouble:
             return
         if trouble:
@@ -299,16 +280,19 @@ class PoseEstimatorNode(StackNode):
         self._trouble = trouble
 
 
-def no_way(frame: str, root: str) -> str:
-    """Why ``/tf_static`` does not say where the pictures' frame is."""
+def no_path(frame: str, root: str) -> str:
+    """Return why ``/tf_static`` does not give the pose of the pictures' frame in the world."""
     if not frame:
-        return "the pictures name no frame (frame_id), so that /tf_static cannot say where the camera is"
-    ends = f"its frames end at '{root}'" if root != frame else "nobody tells of it"
-    return f"no way from '{WORLD}' to the pictures' frame '{frame}' on /tf_static: {ends}; publish where '{root}' stands in '{WORLD}'"
+        return "the pictures have no frame_id, so /tf_static cannot give the camera's pose"
+    ends = f"its frames end at '{root}'" if root != frame else "it has no parent"
+    return (
+        f"no path from '{WORLD}' to the pictures' frame '{frame}' on /tf_static: {ends}; "
+        f"publish the pose of '{root}' in '{WORLD}'"
+    )
 
 
 def annotated(grey: np.ndarray, outcome: Outcome, camera: CameraModel) -> np.ndarray:
-    """(height, width, 3) uint8 RGB: the tags found (green where they count, red where not), and the
+    """Return (height, width, 3) uint8 RGB with the detected tags, green if used and red if not, and the
     object's axes."""
     image = cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB)
     counted = () if outcome.seen is None else outcome.seen.tags

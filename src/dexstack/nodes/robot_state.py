@@ -1,12 +1,11 @@
-"""The robot state node: what rviz needs to draw the hand and the object where they are.
+"""Robot state: publishes the robot description, the frames of hand and object, and object markers.
 
 ``robot_description`` (latched) carries the hand's URDF. Where tf2_msgs is installed, ``/tf_static``
 and ``/tf`` carry the tree world → palm → links → tips, and world → object, with the graph's prefix;
-where it is not, as with rclpy from PyPI, the node says so once and publishes the description only.
-robot_state_publisher can have the description and the links (``links`` false): the URDF says
-nothing of where the palm stands in the world, or of the object, so that both stay here.
-``object_markers`` carries the object where it is and, in transparent green, where it shall go, if
-anybody looks. The camera's frame comes from the pose estimator, which knows where the camera is.
+otherwise, as with rclpy from PyPI, the node logs so once and publishes the description only. With
+``links`` false, robot_state_publisher provides description and links, and this node the frames of
+palm and object, which are not in the URDF. ``object_markers`` carries the object and, in transparent
+green, its goal, if the topic has subscribers. The camera's frame comes from the pose estimator.
 """
 
 from __future__ import annotations
@@ -15,18 +14,19 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from geometry_msgs.msg import Point, PoseStamped, PoseWithCovarianceStamped
+from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
-from visualization_msgs.msg import Marker, MarkerArray
+from visualization_msgs.msg import MarkerArray
 
 from dexstack.config import param
 from dexstack.model import HAND_NAMES
 from dexstack.model.frames import Frame, FrameTree
 from dexstack.model.hand import load_hand
-from dexstack.model.objects import ObjectModel, load_object
+from dexstack.model.objects import load_object
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
-from dexstack.nodes.tf import OBJECT, frame_prefix, tf_message, transforms
+from dexstack.nodes.markers import object_marker
+from dexstack.nodes.tf import OBJECT, frame_prefix, frames_message, tf_message, transforms
 from dexstack.nodes.wire import (
     COMMAND,
     LATCHED,
@@ -40,7 +40,8 @@ from dexstack.nodes.wire import (
     set_stamp,
 )
 
-_IS, _SHALL = (0.85, 0.65, 0.25, 1.0), (0.2, 0.7, 0.35, 0.3)
+_COLOURS = (0.85, 0.65, 0.25, 1.0), (0.2, 0.7, 0.35, 0.3)
+"""Red, green, blue and opacity of the object and of its goal."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +49,14 @@ class RobotStateParams:
     """Parameters of the robot state node."""
 
     hand: str = param("right", f"which hand: {HAND_NAMES}")
-    object: str = param("cube", "name of an object, or the path of an object's YAML")
+    object: str = param("cube", "name of an object, or the path to its YAML file")
     links: bool = param(
-        True, "publish robot_description and the frames of links; false where robot_state_publisher does"
+        True, "publish robot_description and the frames of links; false: robot_state_publisher does"
     )
-    rate: float = param(30.0, "largest number of messages on /tf per second of message time", 1.0, 400.0)
+    rate: float = param(30.0, "largest rate of messages on /tf in message time [Hz]", 1.0, 400.0)
 
 
 class RobotStateNode(StackNode):
-    """See the module's docstring."""
-
     LIVE = frozenset({"rate"})
 
     def __init__(self) -> None:
@@ -74,7 +73,7 @@ class RobotStateNode(StackNode):
         self._wait = WaitSet(self, self._joints)
         self._goals = self.newest(PoseStamped, "task/goal", LATCHED, read_pose)
         self._to_markers = self.create_publisher(MarkerArray, "object_markers", COMMAND)
-        self._markers = [_solid(load_object(p.object), k, colour) for k, colour in enumerate((_IS, _SHALL))]
+        self._markers = [object_marker(load_object(p.object), k, rgba) for k, rgba in enumerate(_COLOURS)]
         self._links = p.links
         self._description = String(data=hand.urdf_path.read_text())
         self._to_description = (
@@ -83,7 +82,7 @@ class RobotStateNode(StackNode):
         self._to_tf = self._to_static = None
         self._message = tf_message()
         if self._message is None:
-            self.get_logger().info("tf2_msgs is not installed: no /tf; the monitor and the log need none")
+            self.get_logger().info("tf2_msgs is not installed: no frames on /tf")
             return
         self._to_tf = self.create_publisher(self._message, "/tf", COMMAND)
         self._to_static = self.create_publisher(self._message, "/tf_static", LATCHED)
@@ -97,7 +96,7 @@ class RobotStateNode(StackNode):
             self._to_description.publish(self._description)
         if self._to_static is not None:
             fixed = self._tree.fixed if self._links else self._tree.mount
-            self._to_static.publish(self._message(transforms=transforms(0.0, fixed, self._prefix)))
+            self._to_static.publish(frames_message(self._message, 0.0, fixed, self._prefix))
 
     def work(self) -> None:
         self._wait.wait(PATIENCE)
@@ -133,19 +132,6 @@ class RobotStateNode(StackNode):
         rate, self._reported = self._count - self._reported, self._count
         values = {"rate_hz": rate, "tf": self._to_tf is not None}
         return (OK, f"{rate} Hz", values) if rate else (WARN, "no joint states", values)
-
-
-def _solid(obj: ObjectModel, number: int, rgba: tuple[float, float, float, float]) -> Marker:
-    """The object's surface as triangles in its own frame."""
-    marker = Marker(ns="object", id=number, type=Marker.TRIANGLE_LIST, action=Marker.ADD)
-    marker.header.frame_id = WORLD
-    marker.scale.x = marker.scale.y = marker.scale.z = 1.0
-    marker.color.r, marker.color.g, marker.color.b, marker.color.a = rgba
-    marker.points = [
-        Point(x=float(x), y=float(y), z=float(z))
-        for x, y, z in obj.surface.vertices[obj.surface.faces.reshape(-1)]
-    ]
-    return marker
 
 
 def main() -> int:

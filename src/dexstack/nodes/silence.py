@@ -1,5 +1,4 @@
-"""Why nothing comes on a topic: nobody publishes it, not so that this node could hear it, or
-whoever does is silent."""
+"""Diagnosis of a topic without messages: no publisher, an incompatible one, or a silent one."""
 
 from __future__ import annotations
 
@@ -12,31 +11,32 @@ from rclpy.qos import DurabilityPolicy, QoSCompatibility, qos_check_compatible
 from dexstack.nodes.wire import Newest
 
 QUIET = 2.0
-"""An input that has not been heard for so long is silent [s]; one whose publisher keeps the last
-message, when it was never heard."""
+"""Time without messages from which an input is silent [s]; a latched one is silent until its first
+message."""
 
 
 def silence(node: Node, newest: Newest[Any]) -> str:
-    """What is wrong with one input, in a sentence; empty where it was heard of late."""
+    """Return why an input has no messages, in one sentence; empty if it had some recently."""
     once = newest.asked[0].durability == DurabilityPolicy.TRANSIENT_LOCAL
     if time.monotonic() - newest.heard < QUIET or (once and newest.heard > 0.0):
         return ""
     offers = node.get_publishers_info_by_topic(newest.topic)
     if not offers:
-        return f"nobody publishes {newest.topic}"
+        return f"no node publishes {newest.topic}"
     kind = newest.type_name
     fitting = [offer for offer in offers if offer.topic_type == kind]
     if not fitting:
-        return f"{offers[0].node_name} publishes {newest.topic} as {offers[0].topic_type}, and this node reads {kind}"
-    reasons = {offer.node_name: _deaf(offer.qos_profile, newest) for offer in fitting}
-    if all(reasons.values()):
-        name, reason = next(iter(reasons.items()))
-        return f"{name} publishes {newest.topic} so that this node cannot hear it: {reason}"
-    return f"{next(name for name, reason in reasons.items() if not reason)} publishes {newest.topic}, and nothing comes"
+        first = offers[0]
+        return f"{first.node_name} publishes {newest.topic} as {first.topic_type}, and this node reads {kind}"
+    reasons = {offer.node_name: _incompatibility(offer.qos_profile, newest) for offer in fitting}
+    name, reason = min(reasons.items(), key=lambda item: bool(item[1]))
+    if reason:
+        return f"{name} publishes {newest.topic} with an incompatible quality of service: {reason}"
+    return f"{name} publishes {newest.topic}, but no message arrives"
 
 
-def _deaf(offered: Any, newest: Newest[Any]) -> str:
-    """Why nothing of an offer is heard; empty where it is."""
+def _incompatibility(offered: Any, newest: Newest[Any]) -> str:
+    """Return why an offered quality of service is incompatible; empty if it is compatible."""
     answers = [qos_check_compatible(offered, asked) for asked in newest.asked]
     if any(compatible != QoSCompatibility.ERROR for compatible, _ in answers):
         return ""

@@ -1,21 +1,19 @@
-"""The simulator node: owns the plant, its time, and the truth.
+"""Simulator: runs the plant, its clock and the true object pose.
 
-Every servo period (3 ms) the node publishes the joint angles on ``hand/feedback`` and lets the
-plant run to the next one under the torques that answered the *previous* feedback: one period of
-transport delay, as on the hand's bus, and the same whatever the host does. If the answer is late
-the node waits for it, up to ``torque_timeout`` of wall time, so that a busy host slows ``/clock``
-rather than changing the physics. If it does not come the hand counts as dead: its torque is zero
-and nobody waits until it speaks again.
+Every servo period (3 ms) the node publishes the joint angles on ``hand/feedback`` and advances the
+plant to the next period under the torques that answered the *previous* feedback: one period of
+transport delay, as on the hand's bus, independent of the host. The node waits for a late answer for
+up to ``torque_timeout`` of wall time, so that a busy host slows ``/clock`` rather than changing the
+physics. Without an answer by then the hand counts as dead: its torque is zero, and the node does not
+wait again before the next answer.
 
-With the parameter ``interface`` the plant sits behind an emulated hand on a bus instead
-(:mod:`dexstack.hand.links`), which waits for nobody: the plant runs in real time on the system's
-clock under the torque that was last on the bus, as a real hand would. What is wrong with that hand
-is set by parameters while it runs (``ros2 param set /simulator loss 0.1``); the service
-``~/power_cycle`` switches it off and on.
+With the parameter ``interface`` the plant is behind an emulated hand on a bus instead
+(:mod:`dexstack.hand.links`): it runs in real time on the system's clock under the last torque on the
+bus, as a real hand would. Faults of that hand are parameters that may change at run time
+(``ros2 param set /simulator loss 0.1``); the service ``~/power_cycle`` switches it off and on.
 
-The physics engine changes while the graph runs: after ``ros2 param set /simulator plant lcp``
-everything is at its start again, in the other engine. The old one goes on until the new one is
-ready, which takes as long as that engine takes to compile.
+The physics engine may change at run time: ``ros2 param set /simulator plant lcp`` resets hand and
+object to their start in the other engine. The old engine runs until the new one is compiled.
 """
 
 from __future__ import annotations
@@ -37,21 +35,19 @@ from dexstack.graph.parameters import SimulatorParams
 from dexstack.hand.links import Emulation
 from dexstack.hand.params import BusParams, EmulatedHandParams, FaultParams, MotorFaultParams, MotorParams
 from dexstack.nodes.common import OK, WARN, run_node
-from dexstack.nodes.patch_markers import patch_markers
+from dexstack.nodes.markers import patch_markers
 from dexstack.nodes.scene import SceneNode
-from dexstack.nodes.simulated_hand import BusHand, SimulatedHand, TopicHand
+from dexstack.nodes.simulated_hand import EmulatedBusHand, SimulatedHand, TopicHand
 from dexstack.nodes.wire import COMMAND, SENSOR, WORLD, fill_pose, set_stamp
 from dexstack.plants import make_plant, plant_params
 from dexstack.plants.base import PatchPlant, Plant, WatchedPlant
 from dexstack.tasks.base import read_world
 
 LARGEST_LAG = 0.1
-"""Wall time by which the simulation may run behind before it gives up catching up [s]."""
+"""Largest lag behind the wall clock that the simulation catches up on [s]."""
 
 
 class SimulatorNode(SceneNode):
-    """See the module's docstring."""
-
     LIVE = frozenset(
         {
             "plant",
@@ -75,7 +71,7 @@ class SimulatorNode(SceneNode):
             MotorFaultParams,
         )
         self._plant_params = plant_params(self.params(SimulatorParams).plant)
-        self._declare(self._plant_params)
+        self.declare_block(self._plant_params)
 
     def configure(self) -> None:
         p = self.params(SimulatorParams)
@@ -94,7 +90,7 @@ class SimulatorNode(SceneNode):
         if bus.interface:
             faults = (self.params(FaultParams), self.params(MotorFaultParams))
             emulation = Emulation(self.params(EmulatedHandParams), self.params(MotorParams), faults, p.seed)
-            self._hand = BusHand(self, self._scene.robot, bus, emulation)
+            self._hand = EmulatedBusHand(self, self._scene.robot, bus, emulation)
             self.create_service(
                 Trigger, "~/power_cycle", lambda _, response: self._answer(response, self._hand.power_cycle)
             )
@@ -154,16 +150,16 @@ class SimulatorNode(SceneNode):
         return self._time_of_start + self._plant.time
 
     def _make_plant(self, name: str) -> Plant:
-        """The plant of that name, at the start and compiled, with its parameters declared in place
-        of the last one's."""
+        """Return the plant of that name, compiled and at its start, with its parameters declared in
+        place of the old plant's."""
         old, new = self._plant_params, plant_params(name)
         if new is not old:
-            self._exchange(old, new)
+            self.exchange_block(old, new)
         try:
             plant = make_plant(name, self._actual.robot, self._actual.obj, self.params(new))
         except ConfigError:
             if new is not old:
-                self._exchange(new, old)
+                self.exchange_block(new, old)
             raise
         self._plant_params = new
         plant.reset(self._scene.rest, self._actual.start.pose_WO)
@@ -171,15 +167,15 @@ class SimulatorNode(SceneNode):
         return plant
 
     def _change_plant(self, name: str) -> None:
-        """In the executor: the worker goes on with the old plant until the new one has taken its
-        first step.
+        """Make another plant in the executor, while the worker runs the old one, and switch to it.
 
         Raises:
-            ConfigError: the plant cannot be made, or the hand in front of it waits for nobody.
+            ConfigError: the plant cannot be made, or an emulated hand runs in real time.
         """
         if not self._hand.waits:
             raise ConfigError(
-                "an emulated hand runs in real time and cannot wait for another plant; start the graph with it"
+                "an emulated hand runs in real time and cannot wait for another plant; "
+                "restart the graph with the other plant"
             )
         self.get_logger().info(f"making the plant '{name}'")
         plant = self._make_plant(name)
@@ -190,11 +186,11 @@ class SimulatorNode(SceneNode):
             self._start_at(t)
 
         if not self.in_worker(take_over, timeout=10.0):
-            self._plant = plant  # not active: placed when it is
+            self._plant = plant  # not active: placed on activation
         self.get_logger().info(f"the plant is '{name}'")
 
     def _place(self) -> None:
-        """Hand and object to their start, the same for the same seed."""
+        """Reset hand and object to their start, which the seed determines."""
         rng = np.random.default_rng(self.params(SimulatorParams).seed)
         self._plant.reset(self._scene.rest, self._task.start_pose(self._actual.start, rng))
         self._next_feedback = self._now()
@@ -210,7 +206,7 @@ class SimulatorNode(SceneNode):
         if early < -LARGEST_LAG:
             if self._hand.waits:
                 self._wall_zero -= early
-            else:  # on the system's clock there is no slowing down: some physics is left out
+            else:  # the system's clock cannot be slowed: skip simulated time
                 self._time_of_start -= early
                 self._next_feedback -= early
                 self._hand.late()
@@ -240,7 +236,7 @@ class SimulatorNode(SceneNode):
         self._start_at(self._now() + self._hand.reset_gap)
 
     def _start_at(self, t: float) -> None:
-        """Everything to its start, at the time ``t`` [s] of its own; no wall time goes by."""
+        """Reset everything to its start at simulated time ``t`` [s], without a step of wall time."""
         gap = t - self.time
         self._time_of_start = t
         self._place()

@@ -1,24 +1,27 @@
-"""The task node: says where the object shall go, when a rollout starts and ends, and whether the
-goal was reached.
+"""The task node: publishes the goal, and judges when a rollout starts and ends and whether the goal was
+reached (:class:`~dexstack.tasks.judge.Judge`).
 
-A rollout starts when the controller speaks for the first time: the node then has the simulator put everything to its start (on a robot
-there is nothing to reset) and publishes the goal again, stamped with the start of the rollout. Where the task has another goal after the
-one that was reached, it is published with the same stamp. A new ``goal_yaw``, or a pose that somebody publishes on ``goal_pose``, starts a
-rollout from where things are, the service ``~/restart`` one from the start pose. ``task/goal`` carries the goal that is pursued,
+A rollout starts with the first command of the controller: the node then has the simulator reset
+everything to its start (on a robot there is nothing to reset) and publishes the goal again, stamped
+with the start of the rollout. The next goal of the same rollout has the same stamp. A new
+``goal_yaw``, or a pose published on ``goal_pose``, starts a rollout from the present state; the service
+``~/restart`` starts one from the start pose. ``task/goal`` carries the current goal, and
 ``rollout/state`` one JSON object::
 
     phase            waiting (no command yet) | starting | running | reached | timeout | dropped |
-    lost (no pose comes any more) | cancelled t, elapsed       time of the pose it was judged by,
-    and since the start of the rollout [s] goal             what is asked for, in words goal_yaw,
-    yaw    turn about the vertical from the nominal start [rad] error            geodesic
-    orientation error [rad] position_error   [m] goals_reached    in this rollout: a task may have
-    one goal, several, or a stream without end attempt          1, and one more for every further
-    rollout: a new goal, a restart, a clock that went backwards with its simulator
+                     lost (no pose comes) | cancelled
+    t, elapsed       time of the judged pose, and since the start of the rollout [s]
+    goal             description of the goal
+    goal_yaw, yaw    turn about the vertical from the nominal start [rad]
+    error            geodesic orientation error [rad]
+    position_error   [m]
+    goals_reached    in this rollout: a task may have one goal, several, or an infinite stream
+    attempt          1, plus one for every further rollout: a new goal, a restart, or a clock that went
+                     backwards with its simulator
 
-``rollout/error`` carries the orientation error alone [rad], for what can only plot numbers. The
-service ``~/cancel`` ends a rollout: the hand holds what it has. Where dexstack_msgs is built, the
-action ``task/reach_goal`` is a goal, its feedback, its end and its cancelling in one
-(:mod:`.goal_action`).
+``rollout/error`` carries the orientation error alone [rad], for tools that plot numbers. The service
+``~/cancel`` ends a rollout: the hand holds its target. Where dexstack_msgs is built, the action
+``task/reach_goal`` combines goal, feedback, result and cancelling (:mod:`.goal_action`).
 """
 
 from __future__ import annotations
@@ -54,15 +57,16 @@ from dexstack.nodes.wire import (
     read_pose,
     set_stamp,
 )
-from dexstack.tasks.base import Goal, Outcome
+from dexstack.tasks.base import Goal
+from dexstack.tasks.judge import Judge
 
 ENDED = ("reached", "timeout", "dropped", "lost", "cancelled")
 STATE_PERIOD = 0.1
 """Time between two messages on rollout/state while the phase does not change [s]."""
 SERVICE_TIMEOUT = 5.0
 SILENCE = 15.0
-"""Wall time without a pose after which nobody knows where the object is [s]; a simulator that is
-restarted is quiet for less."""
+"""Wall time without a pose after which the object counts as lost [s]; a restart of the simulator takes
+less."""
 
 
 class TaskNode(SceneNode):
@@ -115,7 +119,7 @@ class TaskNode(SceneNode):
         self._phase = "waiting"
         self._attempt = 1
         self._again = False
-        self._start = self._inside_since = math.nan
+        self._start = math.nan
         self._last: PoseSample | None = None
         self._stated = -math.inf
         self._heard = time.monotonic()
@@ -146,7 +150,7 @@ class TaskNode(SceneNode):
             self._attempt += backwards
             self._begin_rollout(pose.t)
         elif self._phase == "running":
-            self._judge(pose)
+            self._look(pose)
         if self._phase != before or not 0.0 <= pose.t - self._stated < STATE_PERIOD:
             self._publish_state(pose)
 
@@ -159,44 +163,33 @@ class TaskNode(SceneNode):
         )
 
     def reach(self, pose: PoseSample, follower: Follower) -> bool:
-        """Pursue a pose from where things are, and tell ``follower`` how that goes; false when the
-        node is not active."""
+        """Pursue a pose from the present state, reporting to ``follower``; return False when the node is
+        not active."""
         goal = self._task.at_pose(pose.pose)
         return self.in_worker(lambda: self._new_goals(lambda: iter([goal]), follower))
 
     def cancel(self) -> bool:
-        """End the rollout; false when none runs."""
+        """End the rollout; return False when none runs."""
         return self._phase in ("starting", "running") and self.in_worker(self._cancel)
 
     def _own_goals(self) -> Iterator[Goal]:
         return self._task.goals(0, self.params(TaskNodeParams).seed)
 
     def _towards(self, yaw: float) -> Callable[[], Iterator[Goal]]:
-        """One turn from the start [rad]."""
+        """Return the stream of one goal, a turn from the start [rad]."""
         return lambda: iter([self._task.at_yaw(yaw)])
 
     def _aim(self, stream: Callable[[], Iterator[Goal]], follower: Follower | None = None) -> None:
-        """Ask for these goals, from the first one on; so does a restart. Whoever followed those
-        before is told that they are given up."""
+        """Pursue these goals from the first one on; notify the follower of the previous ones that they
+        are superseded."""
         before, self._follower = self._follower, follower
         if before is not None:
             before.ended(SUPERSEDED, self._state)
-        self._stream, self._goals = stream, stream()
-        self._take_next()
-        self._reached_at: list[float] = []
-
-    def _take_next(self) -> bool:
-        """The next goal, if there is one."""
-        goal = next(self._goals, None)
-        if goal is None:
-            return False
-        self._asked: Goal = goal
-        fill_pose(self._goal.pose, goal.pose_WO)
-        return True
+        self._stream = stream
+        self._judge = Judge(self._task, self._object_start, stream())
 
     def _new_goals(self, stream: Callable[[], Iterator[Goal]], follower: Follower | None = None) -> None:
-        """In the worker: from now on these are the goals; a rollout that runs or has ended is
-        followed by another one."""
+        """In the worker: pursue these goals; after a rollout that runs or has ended, begin another."""
         self._aim(stream, follower)
         if self._phase in ("running", *ENDED) and self._last is not None:
             self._attempt += 1
@@ -208,7 +201,9 @@ class TaskNode(SceneNode):
     def _on_restart(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         response.success = self._phase != "waiting" and self.in_worker(self._restart)
         response.message = (
-            "" if response.success else "there is nothing to restart: the controller has not spoken yet"
+            ""
+            if response.success
+            else "there is nothing to restart: the controller has not sent a command yet"
         )
         return response
 
@@ -224,13 +219,13 @@ class TaskNode(SceneNode):
             self._publish_state(self._last)
 
     def _restart(self) -> None:
-        """In the worker: the next pose starts a rollout at the start, towards the first goal."""
+        """In the worker: the next pose starts a rollout from the start pose towards the first goal."""
         self._aim(self._stream)
         self._attempt += 1
         self._again = True
 
     def _to_start(self, pose: PoseSample) -> None:
-        """Ask for the reset until it is done; the next pose starts the rollout."""
+        """Request the reset until it succeeds; the next pose starts the rollout."""
         self._phase = "starting"
         if self._reset is None:
             return
@@ -243,70 +238,64 @@ class TaskNode(SceneNode):
             elif request is not None and request.done():
                 if request.result().success:
                     break
-                request = None  # a simulator that is busy takes it another time
+                request = None  # a busy simulator may accept it later
             elif request is not None:
                 self._wait.wait(PATIENCE)
                 self._poses.take()
         else:
             self.get_logger().error(
-                f"{self._reset.srv_name} does not do it: the rollout starts from where things are"
+                f"{self._reset.srv_name} failed: the rollout starts from the present state"
             )
         self._poses.take()  # a pose from before the reset
 
     def _begin_rollout(self, t: float) -> None:
         self._phase = "running"
-        self._start, self._inside_since = t, math.nan
+        self._start = t
+        self._judge = Judge(self._task, self._object_start, self._stream())
         self._publish_goal(t)
 
     def _wait_for_pose(self) -> None:
-        """An object that fell out of the camera's view has no pose to be judged by."""
+        """End a rollout in which no pose comes any more."""
         if self._phase == "running" and self._last is not None and time.monotonic() - self._heard > SILENCE:
             self._phase = "lost"
             self._publish_state(self._last)
 
-    def _judge(self, pose: PoseSample) -> None:
-        task = self._task
-        if task.dropped(pose.pose, self._object_start):
-            self._phase = "dropped"
-            return
-        if not task.inside(pose.pose, self._asked):
-            self._inside_since = math.nan
-        elif math.isnan(self._inside_since):
-            self._inside_since = pose.t
-        if pose.t - self._inside_since >= task.params.hold:
-            self._reached_at.append(pose.t - self._start)
-            self._inside_since = math.nan
-            if not self._take_next():
-                self._phase = "reached"
-                return
+    def _look(self, pose: PoseSample) -> None:
+        """Judge a pose of the rollout."""
+        judge, t = self._judge, pose.t - self._start
+        if judge.look(t, pose.pose):
             self._publish_goal(self._start)  # the same stamp: the next goal of the same rollout
-        elapsed = pose.t - self._start
-        if elapsed > self.params(TaskNodeParams).seconds or task.over(self._reached_at, elapsed):
-            outcome = Outcome(pose.pose, self._asked, tuple(self._reached_at), elapsed, dropped=False)
-            self._phase = "reached" if self._reached_at and task.succeeded(outcome) else "timeout"
+        if judge.dropped:
+            self._phase = "dropped"
+        elif judge.complete:
+            self._phase = "reached"
+        elif judge.over or t > self.params(TaskNodeParams).seconds:
+            succeeded = judge.reached_at and self._task.succeeded(judge.outcome(t, pose.pose))
+            self._phase = "reached" if succeeded else "timeout"
 
     def _publish_goal(self, t: float) -> None:
         set_stamp(self._goal.header.stamp, t)
+        fill_pose(self._goal.pose, self._judge.goal.pose_WO)
         self._to_goal.publish(self._goal)
 
     def _turned(self, pose_WO: np.ndarray) -> float:
-        """Turn about the vertical from the nominal start [rad], in (−π, π]."""
+        """Return the turn about the vertical from the nominal start [rad], in (−π, π]."""
         return wrap_angle(yaw_of(pose_WO[3:]) - yaw_of(self._object_start.pose_WO[3:]))
 
     def _publish_state(self, pose: PoseSample) -> None:
         self._stated = pose.t
-        task = self._task
+        task, goal = self._task, self._judge.goal
         elapsed = 0.0 if math.isnan(self._start) else pose.t - self._start
         self._state = state = {
             "phase": self._phase,
             "t": pose.t,
             "elapsed": elapsed,
-            "goal": self._asked.label,
-            "goal_yaw": self._turned(self._asked.pose_WO),
+            "goal": goal.label,
+            "goal_yaw": self._turned(goal.pose_WO),
             "yaw": self._turned(pose.pose),
-            "error": task.orientation_error(pose.pose, self._asked),
-            "position_error": task.position_error(pose.pose, self._asked),
-            "goals_reached": len(self._reached_at),
+            "error": task.orientation_error(pose.pose, goal),
+            "position_error": task.position_error(pose.pose, goal),
+            "goals_reached": len(self._judge.reached_at),
             "attempt": self._attempt,
         }
         self._to_state.publish(String(data=json.dumps(state)))

@@ -1,9 +1,7 @@
-"""Frames as messages on /tf: tf2_msgs comes with ROS 2, not from PyPI, so that whoever publishes
-frames asks here first.
+"""Frames as messages on ``/tf``, where tf2_msgs is installed (it is not on PyPI).
 
-``/tf`` is everybody's. A graph in a namespace puts it before the names of its frames
-(``left/palm``), as robot_state_publisher does with its ``frame_prefix``; ``world`` alone is the
-same for all.
+All graphs share ``/tf``. A graph in a namespace prefixes the names of its frames (``left/palm``), as
+robot_state_publisher does with its ``frame_prefix``; only ``world`` is common to all.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ OBJECT = "object"
 
 
 def tf_message() -> Any:
-    """The message type TFMessage, or None where tf2_msgs is not installed."""
+    """Return the message type TFMessage; None if tf2_msgs is not installed."""
     if importlib.util.find_spec("tf2_msgs") is None:
         return None
     from tf2_msgs.msg import TFMessage
@@ -33,23 +31,26 @@ def tf_message() -> Any:
 
 
 def frame_prefix(node: Node) -> str:
-    """What comes before the names of all frames of a node's graph."""
+    """Return the prefix of the names of all frames of a node's graph."""
     namespace = node.get_namespace().strip("/")
     return f"{namespace}/" if namespace else ""
 
 
-def prefixed(name: str, prefix: str) -> str:
-    """A frame's name in the graph with this prefix."""
-    return name if name == WORLD else prefix + name
+def frames_message(kind: Any, t: float, frames: Iterable[Frame], prefix: str = "") -> Any:
+    """Return :func:`transforms` as one message of type TFMessage, ``kind``."""
+    return kind(transforms=transforms(t, frames, prefix))
 
 
 def transforms(t: float, frames: Iterable[Frame], prefix: str = "") -> list[TransformStamped]:
-    """Frames as messages, stamped ``t`` [s], with ``prefix`` before all names but the world's."""
+    """Return frames as messages, stamped ``t`` [s], with ``prefix`` before all names but ``world``."""
+
+    def prefixed(name: str) -> str:
+        return name if name == WORLD else prefix + name
 
     messages = []
     for frame in frames:
-        message = TransformStamped(child_frame_id=prefixed(frame.name, prefix))
-        message.header.frame_id = prefixed(frame.parent, prefix)
+        message = TransformStamped(child_frame_id=prefixed(frame.name))
+        message.header.frame_id = prefixed(frame.parent)
         set_stamp(message.header.stamp, t)
         v, r = message.transform.translation, message.transform.rotation
         v.x, v.y, v.z = map(float, frame.p)
@@ -59,21 +60,20 @@ def transforms(t: float, frames: Iterable[Frame], prefix: str = "") -> list[Tran
 
 
 class StaticFrames:
-    """What ``/tf_static`` says: which frame stands where in its parent."""
+    """Poses of frames in their parents, from ``/tf_static``."""
 
     def __init__(self) -> None:
         self._parents: dict[str, tuple[str, Transform]] = {}
 
     def note(self, message: Any) -> None:
-        """Take in a TFMessage; of a frame that is told twice the last counts."""
-        for told in message.transforms:
-            v, r = told.transform.translation, told.transform.rotation
+        """Take in a TFMessage; the last transform of a frame counts."""
+        for stamped in message.transforms:
+            v, r = stamped.transform.translation, stamped.transform.rotation
             X_PF = Transform.of_pose([v.x, v.y, v.z, r.w, r.x, r.y, r.z])
-            self._parents[told.child_frame_id.lstrip("/")] = told.header.frame_id.lstrip("/"), X_PF
+            self._parents[stamped.child_frame_id.lstrip("/")] = stamped.header.frame_id.lstrip("/"), X_PF
 
     def root(self, frame: str) -> tuple[str, Transform]:
-        """The frame in which all above ``frame`` stand, and where ``frame`` is in it; itself where
-        nobody tells of a parent."""
+        """Return the topmost ancestor of ``frame`` (itself without a parent) and its pose in that."""
         X, seen = Transform.of_pose([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]), set[str]()
         while frame in self._parents and frame not in seen:
             seen.add(frame)

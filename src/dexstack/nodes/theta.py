@@ -1,8 +1,7 @@
-"""θ on the wire: one JSON object in a latched std_msgs/String, with what it was learned for, so
-that nobody plans with another's.
+"""θ as a message: one JSON object in a latched std_msgs/String, with the conditions it was learned for.
 
-object, hand, model, step [s], theta {name: number or numbers, see
-dexstack.control.problem.ModelParams}, loss, transitions, updates
+Keys: object, hand, model, step [s], theta {name: number or numbers, see
+:class:`dexstack.control.problem.ModelParams`}, loss, transitions, updates.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ THETA_TOPIC = "learner/theta"
 
 
 def theta_message(theta: ModelParams, **about: Any) -> String:
-    """A message of θ and what it was learned for."""
+    """Return a message of θ and the conditions it was learned for."""
     numbers = {name: value.tolist() for name, value in theta._asdict().items()}
     return String(data=json.dumps({**about, "theta": numbers}))
 
 
 class ThetaReader:
-    """Decodes θ for one object, hand, time step [s] and number of joints."""
+    """Decoder of θ that accepts one object, hand, time step [s] and number of joints."""
 
     def __init__(self, obj: str, hand: str, step: float, joints: int) -> None:
         self._wanted = {"object": obj, "hand": hand, "step": step}

@@ -1,10 +1,9 @@
-"""What goes over the wire: messages to numpy and back, quality of service, and subscriptions that a
-node's own thread takes from.
+"""Messages as numpy arrays, qualities of service, and subscriptions that a node's own thread reads.
 
-A :class:`Newest` subscription keeps the newest message inside the middleware and is never seen by
-an executor, so a message nobody asks for is not even deserialised, and one that is asked for costs
-no executor turn (a quarter of the processor time at 333 Hz). Decoders check everything that could
-harm what follows and raise :class:`BadMessage` with one clause that says what is wrong.
+A :class:`Newest` subscription leaves messages in the middleware and is never seen by an executor: a
+message that is not read is not deserialised, and one that is read costs no executor turn (a quarter
+of the processor time at 333 Hz). Decoders check everything that could harm later stages and raise
+:class:`BadMessage` with one clause that says what is wrong.
 """
 
 from __future__ import annotations
@@ -31,30 +30,28 @@ T = TypeVar("T")
 
 SENSOR = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 SERVO = QoSProfile(depth=4, reliability=ReliabilityPolicy.BEST_EFFORT)
-"""For feedback and torque: deeper, so that a stray message cannot push out the one that is waited
-for."""
+"""For feedback and torque; deep enough that a stray message cannot displace the expected one."""
 RECENT = QoSProfile(depth=200, reliability=ReliabilityPolicy.BEST_EFFORT)
-"""For readers that need every sample of the last moment, not only the newest."""
+"""For readers that need all recent samples, not only the newest."""
 COMMAND = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
 STATE = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
-"""For joint_states, which others than dexstack's nodes read too: a reliable writer is heard by
-readers of either kind."""
+"""For joint_states, which foreign nodes read too: a reliable writer serves readers of either kind."""
 LATCHED = QoSProfile(
     depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
 )
 STATIC = QoSProfile(
     depth=100, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
 )
-"""For readers of a latched topic that many nodes write (``/tf_static``)."""
+"""For readers of a latched topic with many writers (``/tf_static``)."""
 REPORTS = QoSProfile(depth=50, reliability=ReliabilityPolicy.RELIABLE)
-"""For topics that several nodes write at a low rate (``/diagnostics``)."""
+"""For topics with several writers at a low rate (``/diagnostics``)."""
 
 WORLD = "world"
 NANOSECONDS = 1_000_000_000
 
 
 class BadMessage(ValueError):
-    """A message that must not be used; the text says why."""
+    """A message that must not be used, with the reason."""
 
 
 class PoseSample(NamedTuple):
@@ -63,13 +60,11 @@ class PoseSample(NamedTuple):
     t: float
     pose: np.ndarray
     spread: tuple[float, float] = (0.0, 0.0)
-    """Largest standard deviations of position [m] and rotation [rad]; zero where nothing is said of
-    them."""
+    """Largest standard deviations of position [m] and rotation [rad]; zero: not given."""
 
 
 class ContactSample(NamedTuple):
-    """The arrays of a contact set (see :class:`dexstack.contact.contact.Contacts`), as many as were
-    sent."""
+    """Arrays of a contact set (see :class:`dexstack.contact.contact.Contacts`) without padding."""
 
     t: float
     p_W: np.ndarray
@@ -78,32 +73,69 @@ class ContactSample(NamedTuple):
     link: np.ndarray
 
 
-# --- taking messages --------------------------------------------------------------------------------------------------------------
+# --- subscriptions -------------------------------------------------------------------------------
+
+# rclpy has no public functions to take a message or to wait outside an executor: take() and WaitSet
+# use what its own wait_for_message() uses.
 
 
-class TakenByOwner(CallbackGroup):
-    """Keeps an executor away from a subscription whose owner takes the messages itself, and from
-    its events.
+def take(subscription: Subscription) -> tuple[Any, dict[str, Any]] | None:
+    """Return the oldest waiting message and its metadata; None if there is none.
 
-    An executor that waits for an event of a subscription wakes as long as a message lies there too,
-    and so never sleeps.
+    The message is ``bytes`` if the subscription was created with ``raw=True``.
+    """
+    return subscription.handle.take_message(subscription.msg_type, subscription.raw)
+
+
+class WaitSet:
+    """Wait of one thread for any of several :class:`Newest` subscriptions."""
+
+    def __init__(self, node: Node, *subscriptions: Newest) -> None:
+        self._handles = [one.handle for s in subscriptions for one in s.subscriptions]
+        self._set = rclpy_implementation.WaitSet(len(self._handles), 0, 0, 0, 0, 0, node.context.handle)
+
+    def wait(self, timeout: float) -> bool:
+        """Return True as soon as a message is there, False after ``timeout`` [s]."""
+        self._set.clear_entities()
+        for handle in self._handles:
+            self._set.add_subscription(handle)
+        self._set.wait(max(0, int(timeout * NANOSECONDS)))
+        return bool(self._set.get_ready_entities("subscription"))
+
+
+def owned_subscription(
+    node: Node, msg_type: type, topic: str, qos: QoSProfile, *, raw: bool = False
+) -> Subscription:
+    """Return a subscription whose owner calls :func:`take`; no executor handles it or its events."""
+    return node.create_subscription(msg_type, topic, _unreachable, qos, callback_group=_Owned(), raw=raw)
+
+
+class _Owned(CallbackGroup):
+    """Callback group that no executor may execute.
+
+    An executor that waits for an event of a subscription also wakes while a message lies there, and
+    would never sleep.
     """
 
     def can_execute(self, entity: Any) -> bool:
         return False
 
 
-class Newest(Generic[T]):
-    """A subscription of which only the newest messages matter, decoded when asked for.
+def _unreachable(message: Any) -> None:
+    raise AssertionError("an executor took a message that belongs to the node's own thread")
 
-    A topic that is read with :data:`LATCHED` has two: one gets what was published before, but only
-    from publishers that keep it; the other hears those too that keep nothing, as `ros2 topic pub`.
-    What comes over both counts once.
+
+class Newest(Generic[T]):
+    """A subscription of which the newest messages are decoded on request.
+
+    With the quality of service :data:`LATCHED` it holds two subscriptions: a transient-local one for
+    messages published earlier, and a volatile one for publishers that keep none, such as
+    `ros2 topic pub`. A message that arrives on both counts once.
 
     Args:
-        decode: turns a message into the value that :meth:`take` returns, or raises
+        decode: converts a message to the value that :meth:`take` returns, or raises
             :class:`BadMessage`.
-        dropped: called with (topic, reason) for every message that ``decode`` refused.
+        dropped: called with (topic, reason) for every message that ``decode`` rejected.
     """
 
     def __init__(
@@ -116,35 +148,29 @@ class Newest(Generic[T]):
         dropped: Callable[[str, str], None],
     ) -> None:
         self.topic = topic
-        self._decode = decode
-        self._dropped = dropped
-        self._msg_type = msg_type
-
+        self._decode, self._dropped, self._msg_type = decode, dropped, msg_type
         self.heard = -math.inf
-        """When something good was taken last, on the clock of time.monotonic() [s]."""
+        """Time of the last good message on the clock of time.monotonic() [s]."""
         self.asked = [qos]
         if qos.durability == DurabilityPolicy.TRANSIENT_LOCAL:
             self.asked.append(QoSProfile(depth=qos.depth, reliability=qos.reliability))
-        self.subscriptions: list[Subscription] = [
-            node.create_subscription(msg_type, topic, unreachable, one, callback_group=TakenByOwner())
-            for one in self.asked
-        ]
+        self.subscriptions = [owned_subscription(node, msg_type, topic, one) for one in self.asked]
         self._taken: dict[bytes, int] = {}
-        """Source time stamp of the newest message by publisher, where there are two
-        subscriptions."""
+        """Source time stamp of the newest message by publisher; only with two subscriptions."""
 
     @property
     def type_name(self) -> str:
-        """As the graph calls the type of its messages."""
+        """Message type as ``package/msg/Type``."""
         package, *_ = self._msg_type.__module__.partition(".")
         return f"{package}/msg/{self._msg_type.__name__}"
 
     def take(self) -> T | None:
-        """The newest good message since the last call, or None."""
+        """Return the newest good message since the last call, or None."""
         return next(reversed(self.take_all()), None)
 
     def take_all(self) -> list[T]:
-        """Every good message since the last call that the middleware still has, the newest last."""
+        """Return every good message since the last call that the middleware still holds, the newest
+        last."""
         values = []
         for message, _ in self.take_raw():
             try:
@@ -156,16 +182,15 @@ class Newest(Generic[T]):
         return values
 
     def take_raw(self) -> list[tuple[Any, dict[str, Any]]]:
-        """Messages as they came, with what the middleware knows of them."""
-        taken = []
-        for subscription in self.subscriptions:
-            while (one := subscription.handle.take_message(self._msg_type, False)) is not None:
-                taken.append(one)
-        return (
-            taken
-            if len(self.subscriptions) == 1
-            else [one for one in sorted(taken, key=_arrival) if self._is_new(one[1])]
-        )
+        """Return messages without decoding, each with its metadata."""
+        taken = [
+            one for subscription in self.subscriptions for one in iter(lambda s=subscription: take(s), None)
+        ]
+        if len(self.subscriptions) == 1:
+            return taken
+        return [
+            one for one in sorted(taken, key=lambda x: x[1]["received_timestamp"]) if self._is_new(one[1])
+        ]
 
     def _is_new(self, info: dict[str, Any]) -> bool:
         publisher = info.get("publisher_gid", {}).get("data", b"")
@@ -175,61 +200,36 @@ class Newest(Generic[T]):
         return new
 
 
-def _arrival(taken: tuple[Any, dict[str, Any]]) -> int:
-    return taken[1]["received_timestamp"]
-
-
-def unreachable(message: Any) -> None:
-    raise AssertionError("an executor took a message that belongs to the node's own thread")
-
-
-class WaitSet:
-    """Sleeps until one of a few :class:`Newest` has a message; for one thread."""
-
-    def __init__(self, node: Node, *subscriptions: Newest) -> None:
-        self._handles = [one.handle for s in subscriptions for one in s.subscriptions]
-        self._set = rclpy_implementation.WaitSet(len(self._handles), 0, 0, 0, 0, 0, node.context.handle)
-
-    def wait(self, timeout: float) -> bool:
-        """True as soon as a message is there, False after ``timeout`` [s]."""
-        self._set.clear_entities()
-        for handle in self._handles:
-            self._set.add_subscription(handle)
-        self._set.wait(max(0, int(timeout * NANOSECONDS)))
-        return bool(self._set.get_ready_entities("subscription"))
-
-
-# --- time -------------------------------------------------------------------------------------------------------------------------
+# --- time ----------------------------------------------------------------------------------------
 
 
 def seconds(stamp: Any) -> float:
-    """A stamp in seconds."""
+    """Return a stamp in seconds."""
     return stamp.sec + 1e-9 * stamp.nanosec
 
 
 def set_stamp(stamp: Any, t: float) -> int:
-    """Write ``t`` [s] into a stamp; returns it in nanoseconds."""
+    """Write ``t`` [s] into a stamp and return it in nanoseconds."""
     total = round(t * NANOSECONDS)
     stamp.sec, stamp.nanosec = divmod(total, NANOSECONDS)
     return total
 
 
 def stamp_nanoseconds(stamp: Any) -> int:
-    """A stamp in nanoseconds."""
+    """Return a stamp in nanoseconds."""
     return stamp.sec * NANOSECONDS + stamp.nanosec
 
 
-# --- joints -----------------------------------------------------------------------------------------------------------------------
+# --- joints --------------------------------------------------------------------------------------
 
 
 class JointReader:
-    """Decodes one field of a JointState into the hand's joint order, whatever order the sender
-    uses.
+    """Decoder of one field of a JointState into the hand's joint order.
 
     Args:
         names: the hand's joint names.
         field: ``position``, ``velocity`` or ``effort``.
-        finite: refuse messages with a non-finite entry.
+        finite: reject messages with a non-finite entry.
     """
 
     def __init__(self, names: Sequence[str], field: str, *, finite: bool = True) -> None:
@@ -266,8 +266,7 @@ class JointReader:
 
 
 class JointWriter:
-    """A JointState that is filled in place: ``fields`` are arrays (N,) that share the message's
-    memory."""
+    """A JointState whose ``fields`` are arrays (N,) that share the message's memory."""
 
     def __init__(self, names: Sequence[str], *fields: str) -> None:
         self.message = JointState()
@@ -282,18 +281,23 @@ class JointWriter:
     effort: np.ndarray
 
     def at(self, t: float) -> JointState:
-        """The message, stamped ``t`` [s]."""
+        """Return the message, stamped ``t`` [s]."""
         set_stamp(self.message.header.stamp, t)
         return self.message
 
 
-# --- poses ------------------------------------------------------------------------------------------------------------------------
+# --- poses ---------------------------------------------------------------------------------------
+
+
+def check_frame(message: Any) -> None:
+    """Reject a message whose frame is neither the world nor empty."""
+    if message.header.frame_id not in (WORLD, ""):
+        raise BadMessage(f"frame '{message.header.frame_id[:40]}', '{WORLD}' expected")
 
 
 def read_pose(message: PoseStamped | PoseWithCovarianceStamped) -> PoseSample:
-    """Pose with respect to the world, the quaternion normalised."""
-    if message.header.frame_id not in (WORLD, ""):
-        raise BadMessage(f"frame '{message.header.frame_id[:40]}', '{WORLD}' expected")
+    """Return a pose in the world frame with a unit quaternion."""
+    check_frame(message)
     pose = message.pose if isinstance(message, PoseStamped) else message.pose.pose
     p, q = pose.position, pose.orientation
     values = np.array([p.x, p.y, p.z, q.w, q.x, q.y, q.z])
@@ -303,57 +307,51 @@ def read_pose(message: PoseStamped | PoseWithCovarianceStamped) -> PoseSample:
     if not 0.9 < norm < 1.1:
         raise BadMessage(f"a quaternion of length {norm:.3g}")
     values[3:] /= norm
-    t = seconds(message.header.stamp)
-    return (
-        PoseSample(t, values)
-        if isinstance(message, PoseStamped)
-        else PoseSample(t, values, _spread(message.pose.covariance))
-    )
+    spread = (0.0, 0.0) if isinstance(message, PoseStamped) else _spread(message.pose.covariance)
+    return PoseSample(seconds(message.header.stamp), values, spread)
 
 
 def _spread(covariance: Any) -> tuple[float, float]:
-    """Largest standard deviations of position [m] and rotation [rad]; what is no covariance counts
-    as unknown: infinite."""
+    """Return the largest standard deviations of position [m] and rotation [rad]; infinite if the
+    covariance is not finite."""
     P = np.reshape(covariance, (6, 6))
     if not P.any():
         return 0.0, 0.0
     if not np.isfinite(P).all():
         return np.inf, np.inf
-    linear, angular = (
-        float(np.sqrt(max(np.linalg.eigvalsh(P[k : k + 3, k : k + 3])[-1], 0.0))) for k in (0, 3)
-    )
+    blocks = P[:3, :3], P[3:, 3:]
+    linear, angular = (float(np.sqrt(max(np.linalg.eigvalsh(block)[-1], 0.0))) for block in blocks)
     return linear, angular
 
 
 def fill_pose(pose: Any, values: ArrayLike) -> None:
-    """Write (x, y, z, w, x, y, z) into a geometry_msgs Pose."""
+    """Write position and quaternion wxyz (7,) into a geometry_msgs Pose."""
     p, q = pose.position, pose.orientation
     p.x, p.y, p.z, q.w, q.x, q.y, q.z = (float(v) for v in values)
 
 
-# --- contacts ---------------------------------------------------------------------------------------------------------------------
+# --- contacts ------------------------------------------------------------------------------------
 
-_CONTACT = np.dtype(
-    [(name, "<f4") for name in ("x", "y", "z", "nx", "ny", "nz", "distance")] + [("link", "<i4")]
-)
+_CONTACT = {name: "<f4" for name in ("x", "y", "z", "nx", "ny", "nz", "distance")} | {"link": "<i4"}
+"""Names and numpy types of the fields of a contact cloud."""
+_CONTACT_TYPE = np.dtype(list(_CONTACT.items()))
+_DATATYPES = {"<f4": PointField.FLOAT32, "<i4": PointField.INT32}
 _CONTACT_FIELDS = [
-    PointField(
-        name=name, offset=offset, datatype=PointField.INT32 if name == "link" else PointField.FLOAT32, count=1
-    )
-    for name, (_, offset) in _CONTACT.fields.items()  # type: ignore[union-attr]
+    PointField(name=name, offset=4 * i, datatype=_DATATYPES[kind], count=1)
+    for i, (name, kind) in enumerate(_CONTACT.items())
 ]
 
 
 def contacts_message(
     t: float, p_W: np.ndarray, nhat_W: np.ndarray, phi: np.ndarray, link: np.ndarray
 ) -> PointCloud2:
-    """Contacts (n of them) as a cloud with the fields x y z nx ny nz distance link."""
-    points = np.empty(len(phi), _CONTACT)
+    """Return n contacts as a cloud with the fields x y z nx ny nz distance link."""
+    points = np.empty(len(phi), _CONTACT_TYPE)
     for i, axis in enumerate("xyz"):
         points[axis], points["n" + axis] = p_W[:, i], nhat_W[:, i]
     points["distance"], points["link"] = phi, link
     message = PointCloud2(
-        fields=_CONTACT_FIELDS, height=1, width=len(points), point_step=_CONTACT.itemsize, is_dense=True
+        fields=_CONTACT_FIELDS, height=1, width=len(points), point_step=_CONTACT_TYPE.itemsize, is_dense=True
     )
     message.header.frame_id = WORLD
     message.row_step = points.nbytes
@@ -363,18 +361,12 @@ def contacts_message(
 
 
 def read_contacts(message: PointCloud2) -> ContactSample:
-    """The arrays of a contact cloud; other fields and any field order are allowed, other types are
-    not."""
-    if message.header.frame_id not in (WORLD, ""):
-        raise BadMessage(f"frame '{message.header.frame_id[:40]}', '{WORLD}' expected")
-    offsets = {
-        f.name: f.offset
-        for f in message.fields
-        if f.datatype == (PointField.INT32 if f.name == "link" else PointField.FLOAT32)
-    }
-    missing = [name for name in _CONTACT.names if name not in offsets]  # type: ignore[union-attr]
-    if missing:
-        raise BadMessage(f"no field '{missing[0]}' of type {'INT32' if missing[0] == 'link' else 'FLOAT32'}")
+    """Return the arrays of a contact cloud; further fields and any field order are allowed."""
+    check_frame(message)
+    offsets = {f.name: f.offset for f in message.fields if f.datatype == _DATATYPES.get(_CONTACT.get(f.name))}
+    for name, kind in _CONTACT.items():
+        if name not in offsets:
+            raise BadMessage(f"no field '{name}' of type {'INT32' if kind == '<i4' else 'FLOAT32'}")
     count = message.width * message.height
     if (
         message.is_bigendian
@@ -382,12 +374,11 @@ def read_contacts(message: PointCloud2) -> ContactSample:
         or count * message.point_step != len(message.data)
     ):
         raise BadMessage(f"{len(message.data)} bytes for {count} points of {message.point_step} bytes")
-    names = _CONTACT.names
     layout = np.dtype(
         {
-            "names": names,
-            "formats": [_CONTACT[name] for name in names],  # type: ignore[union-attr]
-            "offsets": [offsets[name] for name in names],  # type: ignore[union-attr]
+            "names": list(_CONTACT),
+            "formats": list(_CONTACT.values()),
+            "offsets": [offsets[name] for name in _CONTACT],
             "itemsize": message.point_step,
         }
     )

@@ -1,5 +1,5 @@
-"""What of a robot file is a hand: palm, one serial chain of joints for each fingertip, shapes;
-links and joints as a URDF says them."""
+"""Extraction of a hand from a robot file: palm, one serial chain of joints for each fingertip,
+collision shapes; links and joints as in a URDF."""
 
 from __future__ import annotations
 
@@ -10,21 +10,28 @@ from typing import NamedTuple
 import mujoco
 import numpy as np
 
-from dexstack.errors import ConfigError, unknown_name
-from dexstack.geometry.primitives import ALL, ROUND, Primitive, depth, nearest_primitive
+from dexstack.errors import ConfigError
 from dexstack.model.urdf import Joint, Link, Mimic, Shape, join_capsules
+from dexstack.onboarding.hand_tree import HandTree
+from dexstack.onboarding.primitives import ALL, ROUND, Primitive, depth, nearest_primitive
+from dexstack.onboarding.reaching import half_extents
 from dexstack.onboarding.robot_file import RobotFile
 
 SPEED = 6.0
-"""Speed limit of a joint whose file has none [rad/s]: a small servo motor's."""
+"""Speed limit of a joint without one in the file [rad/s]: a small servo motor's."""
 PALM_MASS = 0.5
-"""Written for a palm without mass, which is fixed in the world: nothing depends on it [kg]."""
+"""Mass of a palm without one in the file [kg]; the palm is fixed, so that nothing depends on it."""
 ONE = 0.001
-"""One shape stands for all meshes of a link if it is off by at most this more than a shape for each
+"""Additional error at which one shape still replaces all meshes of a link, instead of one for each
 [m]."""
 ANYWHERE = 6.3
-"""Limits of a joint that follows another one and has none of its own, either way: its leader's
-count [rad]."""
+"""Limit in both directions of a joint that follows another one and has no limits in the file, where
+its leader's count; and largest plausible limit [rad]."""
+LINK, REACH = (1e-4, 1.0), (0.02, 1.0)
+"""Plausible lengths: least of a collision shape and largest from its joint, and of a finger from the
+palm's frame to its tip [m]."""
+GYRATION, MASS = 0.5, 20.0
+"""Largest plausible radius of gyration [m] and mass [kg] of a moving link."""
 _GEOMS = {
     int(mujoco.mjtGeom.mjGEOM_SPHERE): ("sphere", 1),
     int(mujoco.mjtGeom.mjGEOM_CAPSULE): ("capsule", 2),
@@ -34,7 +41,7 @@ _GEOMS = {
 
 
 class Fit(NamedTuple):
-    """What stands for meshes of a link."""
+    """Shape that replaces meshes of a link."""
 
     link: str
     meshes: int
@@ -45,38 +52,37 @@ class Fit(NamedTuple):
 
 @dataclass(frozen=True)
 class Draft:
-    """A hand before anybody knows how it is mounted and where it rests."""
+    """A hand without its mount and poses."""
 
     name: str
     links: tuple[Link, ...]
-    """The palm, then the moving links finger by finger, each followed by the frame of its fingertip
-    where that is a link of its own."""
+    """The palm, then for each finger its moving links and the frame of its fingertip."""
     joints: tuple[Joint, ...]
     tips: tuple[str, ...]
-    """Links whose frames lie in the middle of the fingertips."""
+    """Links whose frames lie in the centres of the fingertips."""
     radius: float
-    """Of the fingertips [m]."""
+    """Radius of the fingertips [m]."""
     fits: tuple[Fit, ...]
     notes: tuple[str, ...]
-    """What was assumed or left out, a sentence each."""
+    """Assumptions and omissions, one sentence each."""
 
 
 def draft_hand(robot: RobotFile, palm: str | None, tips: Sequence[str], effort: float | None = None) -> Draft:
-    """The hand in a robot.
+    """Extract the hand of a robot.
 
     Args:
-        palm: the link that is fixed in the world; None: the last one that all fingers have in
-            common.
-        tips: the last link of each finger, or a link fixed to it; none: every link that moves
-            nothing further. The last given is the thumb.
-        effort: torque limit of joints whose limit the file does not say [N m].
+        palm: the link that is fixed in the world; None: the last common ancestor of all fingers.
+        tips: the last link of each finger, or a link fixed to it; empty: every link that carries no
+            further joint. The last one is the thumb's.
+        effort: torque limit of joints without one in the file [N m].
 
     Raises:
-        ConfigError: no such link, a tip that does not move against the palm, fingers that share
-            joints, joints that are no hinges, have no limits, or follow others but by a ratio and
-            an offset, loops, a link without shape at a fingertip, a torque limit that nobody knows.
+        ConfigError: no such link, a tip that does not move relative to the palm, fingers that share
+            joints, joints that are not limited hinges or follow others other than by a ratio and an
+            offset, loops, a fingertip without collision shape, a missing torque limit, sizes,
+            limits or inertias that no hand has.
     """
-    tree = _Tree(robot)
+    tree = HandTree(robot)
     named = [tree.body(tip) for tip in tips]
     root = tree.palm(palm, named)
     ends = named or tree.proposed_tips(root)
@@ -94,135 +100,11 @@ def draft_hand(robot: RobotFile, palm: str | None, tips: Sequence[str], effort: 
     return _Drafting(tree, root, chains, ends, effort, notes).draft()
 
 
-class _Tree:
-    """The bodies of a robot and how they hang together."""
-
-    def __init__(self, robot: RobotFile) -> None:
-        self.robot, self.model = robot, robot.model
-        self.parent = self.model.body_parentid
-        self.jointed = self.model.body_jntnum > 0
-
-    def name(self, body: int) -> str:
-        return self.model.body(body).name or f"body_{body}"
-
-    def joint_name(self, joint: int) -> str:
-        return self.model.joint(joint).name or f"joint_{joint}"
-
-    def body(self, name: str) -> int:
-        names = {self.name(b): b for b in range(1, self.model.nbody)}
-        if name not in names:
-            raise unknown_name(f"link in {self.robot.where}", name, names)
-        return names[name]
-
-    def path(self, body: int) -> list[int]:
-        """From the body up to the world's child."""
-        found = []
-        while body > 0:
-            found.append(body)
-            body = int(self.parent[body])
-        return found
-
-    def palm(self, name: str | None, tips: list[int]) -> int:
-        """The palm's body.
-
-        Raises:
-            ConfigError: no such link, or none that all tips have in common.
-        """
-        if name is not None:
-            return self.body(name)
-        ends = tips or self.leaves(range(1, self.model.nbody))
-        if len(ends) < 2:
-            raise ConfigError(
-                f"{self.robot.where} has {len(ends)} links that could be fingertips; name the palm with --palm"
-            )
-        above = [[b for b in self.path(end) if b != end] for end in ends]
-        common = [b for b in above[0] if all(b in other for other in above)]
-        if not common:
-            raise ConfigError(
-                f"the fingertips of {self.robot.where} have no link in common that could be the palm"
-            )
-        return common[0]
-
-    def leaves(self, bodies: Sequence[int]) -> list[int]:
-        """Of the bodies with joints those that carry none, and of each a link fixed to it that is
-        called a tip, if there is one."""
-        carriers = {
-            b
-            for jointed in range(1, self.model.nbody)
-            if self.jointed[jointed]
-            for b in self.path(int(self.parent[jointed]))
-        }
-        ends = [b for b in bodies if self.jointed[b] and b not in carriers]
-        fixed = {
-            end: [
-                b
-                for b in range(end + 1, self.model.nbody)
-                if end in self.path(b) and "tip" in self.name(b).lower()
-            ]
-            for end in ends
-        }
-        return [(fixed[end] or [end])[-1] for end in ends]
-
-    def proposed_tips(self, palm: int) -> list[int]:
-        root = self.weld_root(palm)
-        found = self.leaves([b for b in range(1, self.model.nbody) if b != root and root in self.path(b)])
-        if not found:
-            raise ConfigError(
-                f"no link of {self.robot.where} moves against the palm '{self.name(palm)}': there is no finger"
-            )
-        return found
-
-    def weld_root(self, body: int) -> int:
-        """The first of the bodies that are fixed to one another and to this one."""
-        while not self.jointed[body] and self.parent[body] > 0:
-            body = int(self.parent[body])
-        return body
-
-    def chains(self, palm: int, tips: list[int]) -> list[list[int]]:
-        """The bodies with joints of each finger, from the palm to the tip.
-
-        Raises:
-            ConfigError: a tip does not move against the palm, or fingers share a joint.
-        """
-        root = self.weld_root(palm)
-        chains: list[list[int]] = []
-        for tip in tips:
-            path = self.path(tip)
-            if root not in path:
-                raise ConfigError(
-                    f"the tip '{self.name(tip)}' of {self.robot.where} does not hang on the palm '{self.name(palm)}'"
-                )
-            chain = [b for b in path[: path.index(root)] if self.jointed[b]][::-1]
-            if not chain:
-                raise ConfigError(
-                    f"the tip '{self.name(tip)}' of {self.robot.where} does not move against the palm '{self.name(palm)}'"
-                )
-            for other, end in zip(chains, tips, strict=False):
-                if shared := [b for b in chain if b in other]:
-                    joint = self.joint_name(int(self.model.body_jntadr[shared[0]]))
-                    raise ConfigError(
-                        f"the fingers to '{self.name(end)}' and '{self.name(tip)}' of {self.robot.where} share the joint '{joint}'; "
-                        "each finger must be a chain of its own"
-                    )
-            chains.append(chain)
-        return chains
-
-    def thumb(self, palm: int, chains: list[list[int]]) -> int:
-        """The finger whose stretch differs most from the others'; where none differs much, the
-        last."""
-        data = mujoco.MjData(self.model)
-        mujoco.mj_kinematics(self.model, data)
-        away = np.array([data.xipos[chain[-1]] - data.xpos[chain[0]] for chain in chains])
-        away /= np.maximum(np.linalg.norm(away, axis=1, keepdims=True), 1e-9)
-        alike = (away @ away.T).sum(axis=1)
-        return int(np.argmin(alike)) if np.ptp(alike) > 0.5 else len(chains) - 1
-
-
 @dataclass
 class _Drafting:
-    """One run of :func:`draft_hand`."""
+    """State of one call of :func:`draft_hand`."""
 
-    tree: _Tree
+    tree: HandTree
     palm: int
     chains: list[list[int]]
     tips: list[int]
@@ -234,6 +116,7 @@ class _Drafting:
         self.model, self.root = self.tree.model, self.tree.weld_root(self.palm)
         self.moving = [b for chain in self.chains for b in chain]
         self.joint_of = {b: int(self.model.body_jntadr[b]) for b in self.moving}
+        self._collides = (self.model.geom_contype | self.model.geom_conaffinity) > 0
         self._check()
         self.data = self._at_zero()
 
@@ -242,7 +125,7 @@ class _Drafting:
         if links[0].mass <= 0.0:
             links[0] = replace(links[0], mass=PALM_MASS, inertia=PALM_MASS * 0.05**2 * np.eye(3))
             self.notes.append(
-                f"the palm has no mass in the file: {PALM_MASS:g} kg is written, on which nothing depends"
+                f"the palm has no mass in the file: {PALM_MASS:g} kg is written, which has no effect"
             )
         for chain, tip in zip(self.chains, self.tips, strict=True):
             for parent, body in zip([self.palm, *chain], chain, strict=False):
@@ -251,41 +134,63 @@ class _Drafting:
             p_BT, radius = self._tip(chain[-1], tip, links[-1].shapes)
             name = self.tree.name(tip) if tip != chain[-1] else f"{self.tree.name(tip)}_tip"
             links.append(Link(name, 0.0, np.zeros(3), np.zeros((3, 3)), ()))
-            joints.append(
-                Joint(
-                    name,
-                    "fixed",
-                    links[-2].name,
-                    name,
-                    self._rotation_to(chain[-1], tip),
-                    p_BT,
-                    np.eye(3)[0],
-                    0,
-                    0,
-                    0,
-                    0,
-                    0,
-                )
-            )
+            R_BT = self._frame(chain[-1])[0].T @ self.data.xmat[tip].reshape(3, 3)
+            joints.append(Joint(name, "fixed", links[-2].name, name, R_BT, p_BT, np.eye(3)[0]))
             tips.append(name)
             radii.append(radius)
-        self._tell_shared(joints, radii)
+        self._check_plausible(links, joints)
+        self._add_notes(joints, radii)
         name = str(self.model.names[: self.model.names.index(b"\0")].decode()) or self.tree.robot.path.stem
-        return Draft(
-            name,
-            tuple(links),
-            tuple(joints),
-            tuple(tips),
-            float(np.median(radii)),
-            tuple(self.fits),
-            tuple(self.notes),
-        )
+        parts = (tuple(x) for x in (links, joints, tips))
+        return Draft(name, *parts, float(np.median(radii)), tuple(self.fits), tuple(self.notes))
 
-    def _tell_shared(self, joints: list[Joint], radii: list[float]) -> None:
+    def _check_plausible(self, links: list[Link], joints: list[Joint]) -> None:
+        """Reject sizes, joint limits and inertias that no hand has, most often by wrong units."""
+        where, reach = self.tree.robot.where, {self.tree.name(self.palm): 0.0}
+        for link in links:
+            for shape in link.shapes:
+                half = float(half_extents(shape).max())
+                reach_of_shape = half + float(np.linalg.norm(shape.p))
+                if 2.0 * half < LINK[0] or reach_of_shape > LINK[1]:
+                    raise ConfigError(
+                        f"the link '{link.name}' of {where} has a collision shape of {2.0 * half:.3g} m "
+                        "that reaches "
+                        f"{reach_of_shape:.3g} m from its joint, {LINK[0]:g} to {LINK[1]:g} m are "
+                        "plausible; a mesh in "
+                        'millimetres needs scale="0.001 0.001 0.001"'
+                    )
+        for link, joint in zip(links[1:], joints, strict=True):
+            lower, upper = joint.lower, joint.upper
+            if max(abs(lower), abs(upper)) > ANYWHERE:
+                raise ConfigError(
+                    f"the limits of the joint '{joint.name}' of {where} are {lower:.4g} to {upper:.4g} rad, "
+                    "more than a full "
+                    "turn; are they in degrees? Write them in radians"
+                )
+            reach[link.name] = reach[joint.parent] + float(np.linalg.norm(joint.p_PC))
+            gyration = np.sqrt(np.linalg.eigvalsh(link.inertia)[-1] / link.mass) if link.mass > 0.0 else 0.0
+            if link.mass > MASS or gyration > GYRATION:
+                raise ConfigError(
+                    f"the link '{link.name}' of {where} has a mass of {link.mass:.3g} kg and a radius of "
+                    "gyration of "
+                    f"{gyration:.3g} m, at most {MASS:g} kg and {GYRATION:g} m are plausible; are they in "
+                    "kg and kg m²?"
+                )
+        for joint in joints:
+            length = reach[joint.child]
+            if joint.kind == "fixed" and not REACH[0] <= length <= REACH[1]:
+                raise ConfigError(
+                    f"the finger to '{joint.child}' of {where} is {length:.3g} m long, {REACH[0]:g} to "
+                    f"{REACH[1]:g} m are "
+                    "plausible; are its joints' origins in metres?"
+                )
+
+    def _add_notes(self, joints: list[Joint], radii: list[float]) -> None:
         if np.ptp(radii) > 1e-4:
             spread = f"{1e3 * min(radii):.1f} to {1e3 * max(radii):.1f} mm"
             self.notes.append(
-                f"the fingertips' radii are {spread}; the hand has one, their median {1e3 * np.median(radii):.1f} mm"
+                f"the fingertips' radii are {spread}; the hand has one, their median "
+                f"{1e3 * np.median(radii):.1f} mm"
             )
         slow = [j.name for j in joints if j.kind != "fixed" and j.name not in self.tree.robot.speeds]
         if slow:
@@ -294,34 +199,36 @@ class _Drafting:
             )
         if self.tree.robot.balanced:
             self.notes.append(
-                "some inertias in the file are of no rigid body; their three moments became their mean"
+                "some inertias in the file are impossible; their three moments were replaced by their mean"
             )
         led = [f"{j.name} by {j.mimic.joint}" for j in joints if j.mimic is not None]
         if led:
             self.notes.append(f"{len(led)} joints are led by others: {', '.join(led)}")
         held = [self.tree.joint_name(j) for j in range(self.model.njnt) if self._held(j)]
         if held:
-            self.notes.append(f"held still, because no tip hangs on them: {', '.join(held)}")
-        weighty = self.model.dof_armature[[self.model.jnt_dofadr[j] for j in self.joint_of.values()]]
-        if weighty.any():
-            self.notes.append(f"armature of up to {weighty.max():.2g} kg m² is left out")
+            self.notes.append(f"fixed, because they move no fingertip: {', '.join(held)}")
+        armature = self.model.dof_armature[[self.model.jnt_dofadr[j] for j in self.joint_of.values()]]
+        if armature.any():
+            self.notes.append(f"armature of up to {armature.max():.2g} kg m² is left out")
 
     def _held(self, joint: int) -> bool:
         body = int(self.model.jnt_bodyid[joint])
         return body not in self.joint_of and body != self.root and self.root in self.tree.path(body)
 
     def _check(self) -> None:
-        """Refuse what is no serial chain of limited hinges."""
+        """Reject robots that are not serial chains of limited hinges."""
         model, robot = self.model, self.tree.robot
         for body, j in self.joint_of.items():
             joint, where = self.tree.joint_name(j), f"of {robot.where}"
             if model.body_jntnum[body] > 1:
                 raise ConfigError(
-                    f"the link '{self.tree.name(body)}' {where} has {model.body_jntnum[body]} joints; one each is supported"
+                    f"the link '{self.tree.name(body)}' {where} has {model.body_jntnum[body]} joints; one "
+                    "each is supported"
                 )
             if model.jnt_type[j] != mujoco.mjtJoint.mjJNT_HINGE:
                 raise ConfigError(
-                    f"the joint '{joint}' {where} slides or is a ball; only joints that turn about one axis are supported"
+                    f"the joint '{joint}' {where} is not a hinge; only joints that turn about one axis are "
+                    "supported"
                 )
             if (leader := robot.followers.get(joint)) is not None:
                 self._check_follower(joint, leader)
@@ -332,23 +239,26 @@ class _Drafting:
         for e in range(model.neq):
             if model.eq_type[e] in (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD):
                 raise ConfigError(
-                    f"{robot.where} closes a loop ({model.equality(e).name or 'an equality'}); only trees are supported"
+                    f"{robot.where} closes a loop ({model.equality(e).name or 'an equality'}); only trees "
+                    "are supported"
                 )
 
     def _check_follower(self, joint: str, leader: Mimic | str) -> None:
         what = f"the joint '{joint}' of {self.tree.robot.where}"
         if isinstance(leader, str):
             raise ConfigError(
-                f"{what} is coupled to {leader}; only joints that follow one other, by a ratio and an offset, are supported"
+                f"{what} is coupled to {leader}; only joints that follow one other, by a ratio and an "
+                "offset, are supported"
             )
         fingers = [[self.tree.joint_name(self.joint_of[b]) for b in chain] for chain in self.chains]
         if not any(joint in names and leader.joint in names for names in fingers):
             raise ConfigError(
-                f"{what} follows '{leader.joint}', which is no joint of its finger; each finger must move by itself"
+                f"{what} follows '{leader.joint}' of another finger; only joints of one finger may be coupled"
             )
 
     def _at_zero(self) -> mujoco.MjData:
-        """Every moving joint at zero, the others as near to it as they get."""
+        """Return the state with every moving joint at zero, the others as near to zero as their
+        limits allow."""
         model, data = self.model, mujoco.MjData(self.model)
         for j in range(model.njnt):
             if model.jnt_type[j] in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE):
@@ -359,12 +269,12 @@ class _Drafting:
         return data
 
     def _frame(self, body: int) -> tuple[np.ndarray, np.ndarray]:
-        """R_WB, p_WB: the palm's own, a moving link's with its origin on the joint."""
+        """Return R_WB, p_WB of the palm, or of a moving link with its origin on the joint."""
         p = self.data.xanchor[self.joint_of[body]] if body in self.joint_of else self.data.xpos[body]
         return self.data.xmat[body].reshape(3, 3), p
 
     def _members(self, body: int) -> list[int]:
-        """The bodies that move as one with the palm or a moving one."""
+        """Return the bodies that are rigidly connected with the palm or a moving body."""
         stop = {*self.moving, self.root}
         own = self.root if body == self.palm else body
         found = []
@@ -385,14 +295,11 @@ class _Drafting:
         inertia = np.zeros((3, 3))
         for b in members:
             axes, d = data.ximat[b].reshape(3, 3), data.xipos[b] - com
-            inertia += axes @ np.diag(model.body_inertia[b]) @ axes.T + model.body_mass[b] * (
-                d @ d * np.eye(3) - np.outer(d, d)
-            )
+            steiner = model.body_mass[b] * (d @ d * np.eye(3) - np.outer(d, d))
+            inertia += axes @ np.diag(model.body_inertia[b]) @ axes.T + steiner
         inertia = R.T @ inertia @ R
         shapes, meshes = [], []
-        for g in np.flatnonzero(
-            np.isin(model.geom_bodyid, members) & ((model.geom_contype | model.geom_conaffinity) > 0)
-        ):
+        for g in np.flatnonzero(np.isin(model.geom_bodyid, members) & self._collides):
             kind = int(model.geom_type[g])
             R_BG, p_BG = R.T @ data.geom_xmat[g].reshape(3, 3), R.T @ (data.geom_xpos[g] - p)
             if kind in _GEOMS:
@@ -410,25 +317,25 @@ class _Drafting:
         )
 
     def _corners(self, geom: int) -> np.ndarray:
-        """(n, 3) points whose hull a geom without a shape of ours is, in its own frame."""
+        """Return points (n, 3) whose hull is a mesh or an ellipsoid, in the geom's frame."""
         model, kind = self.model, self.model.geom_type[geom]
         if kind == mujoco.mjtGeom.mjGEOM_MESH:
             mesh = model.geom_dataid[geom]
-            return model.mesh_vert[
-                model.mesh_vertadr[mesh] : model.mesh_vertadr[mesh] + model.mesh_vertnum[mesh]
-            ].astype(float)
+            first = model.mesh_vertadr[mesh]
+            return model.mesh_vert[first : first + model.mesh_vertnum[mesh]].astype(float)
         if kind == mujoco.mjtGeom.mjGEOM_ELLIPSOID:
             import trimesh
 
             return np.asarray(trimesh.creation.icosphere(subdivisions=3).vertices) * model.geom_size[geom]
         what = mujoco.mjtGeom(kind).name.removeprefix("mjGEOM_").lower()
         raise ConfigError(
-            f"the link '{self.tree.name(int(model.geom_bodyid[geom]))}' of {self.tree.robot.where} collides as a {what}; "
+            f"the link '{self.tree.name(int(model.geom_bodyid[geom]))}' of {self.tree.robot.where} collides "
+            f"as a {what}; "
             "spheres, capsules, cylinders, boxes, ellipsoids and meshes are supported"
         )
 
     def _fitted(self, link: str, meshes: list[np.ndarray], kinds: Sequence[str]) -> list[Primitive]:
-        """What stands for the meshes of a link: one shape if that is about as good as one for
+        """Return shapes for the meshes of a link: a single one if it is about as good as one for
         each."""
         what = f"a mesh of the link '{link}' of {self.tree.robot.where}"
         each = [nearest_primitive(points, kinds, what) for points in meshes]
@@ -446,20 +353,17 @@ class _Drafting:
         name = self.tree.joint_name(j)
         mimic = self.tree.robot.followers.get(name)
         assert not isinstance(mimic, str)
-        effort, speed = (
-            self._effort(j if mimic is None else self.model.joint(mimic.joint).id),
-            self.tree.robot.speeds.get(name, SPEED),
-        )
-        damping = max(
-            float(model.dof_damping[model.jnt_dofadr[j]].flat[0]), effort / speed
-        )  # at least the slope of a motor's torque
+        effort = self._effort(j if mimic is None else self.model.joint(mimic.joint).id)
+        speed = self.tree.robot.speeds.get(name, SPEED)
+        # at least the slope of a motor's torque over its speed
+        damping = max(float(model.dof_damping[model.jnt_dofadr[j]].flat[0]), effort / speed)
         ends = (self.tree.name(parent), self.tree.name(body))
         limits = map(float, model.jnt_range[j] if model.jnt_limited[j] else (-ANYWHERE, ANYWHERE))
         place = R_WP.T @ R_WC, R_WP.T @ (p_WC - p_WP), model.jnt_axis[j].copy()
         return Joint(name, "revolute", *ends, *place, *limits, effort, speed, damping, mimic)
 
     def _effort(self, j: int) -> float:
-        """Torque limit: the joint's, or its actuator's, or the one given [N m]."""
+        """Return the least torque limit of the joint and its actuators, or the given one [N m]."""
         model = self.model
         found = [float(np.abs(model.jnt_actfrcrange[j]).max())] if model.jnt_actfrclimited[j] else []
         for a in np.flatnonzero(
@@ -472,49 +376,39 @@ class _Drafting:
                 found.append(
                     gear * float(np.abs(model.actuator_gainprm[a, 0] * model.actuator_ctrlrange[a]).max())
                 )
-        found = [x for x in found if np.isfinite(x) and x > 0.0] or (
-            [] if self.effort is None else [self.effort]
-        )
-        if not found:
-            joint = self.tree.joint_name(j)
+        found = [x for x in found if np.isfinite(x) and x > 0.0]
+        if not found and self.effort is None:
             raise ConfigError(
-                f"{self.tree.robot.where} says no torque limit of the joint '{joint}'; say it with --effort, in N m"
+                f"the joint '{self.tree.joint_name(j)}' of {self.tree.robot.where} has no torque limit; "
+                "give it with --effort, "
+                "in N m"
             )
-        return min(found)
-
-    def _rotation_to(self, body: int, tip: int) -> np.ndarray:
-        return self._frame(body)[0].T @ self.data.xmat[tip].reshape(3, 3)
+        return min(found, default=self.effort)
 
     def _tip(self, last: int, tip: int, shapes: tuple[Shape, ...]) -> tuple[np.ndarray, float]:
-        """Centre of a fingertip in the frame of its link, and its radius.
+        """Return the centre of a fingertip in the frame of its link, and its radius.
 
-        A link without shapes that is fixed to the last one is itself the centre. Otherwise it is
-        the middle of the round end of the shape that reaches farthest from the last joint; a box's
-        end is as round as it is thin.
+        A link without shapes that is fixed to the last one is the centre. Otherwise the centre is
+        that of the round end of the shape that reaches farthest from the last joint; a box is
+        treated as round with its least half extent as radius.
         """
         if not shapes:
             raise ConfigError(
-                f"the tip '{self.tree.name(tip)}' of {self.tree.robot.where} has no collision shape to touch with"
+                f"the tip '{self.tree.name(tip)}' of {self.tree.robot.where} has no collision shape"
             )
         R, p = self._frame(last)
         at = R.T @ (self.data.xpos[tip] - p)
         ends = [_round_end(shape) for shape in shapes]
-        if tip != last and not self._touches(tip):
+        if tip != last and not (self._collides & (self.model.geom_bodyid == tip)).any():
             inside = max(float(depth(s.kind, s.size, (at - s.p)[None] @ s.R)[0]) for s in shapes)
-            radius = (
-                inside if inside > 0.002 else min(ends, key=lambda end: float(np.linalg.norm(end[0] - at)))[1]
-            )
-            return at, radius
+            _, nearest = min(ends, key=lambda end: float(np.linalg.norm(end[0] - at)))
+            return at, inside if inside > 0.002 else nearest
         return max(ends, key=lambda end: float(np.linalg.norm(end[0]) + end[1]))
-
-    def _touches(self, body: int) -> bool:
-        own = self.model.geom_bodyid == body
-        return bool((own & ((self.model.geom_contype | self.model.geom_conaffinity) > 0)).any())
 
 
 def _round_end(shape: Shape) -> tuple[np.ndarray, float]:
-    """Centre and radius of the sphere in that end of a shape that is farther from the origin of its
-    link's frame."""
+    """Return centre and radius of the sphere in the end of a shape that is farther from its link's
+    origin."""
     if shape.kind == "sphere":
         return shape.p, float(shape.size[0])
     away = shape.R.T @ shape.p

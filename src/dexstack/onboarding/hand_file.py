@@ -1,4 +1,4 @@
-"""The YAML and URDF of a hand as text."""
+"""Writing of the YAML and URDF of a hand."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from dexstack.model.urdf import Joint, Link, Shape
 from dexstack.onboarding.hand_draft import Draft
 
 FRICTION_PALM, FRICTION_FINGERS = 0.5, 1.0
-"""As the Allegro's."""
+"""Sliding friction of an added hand [-]: the Allegro's."""
 
 
 @dataclass(frozen=True)
 class Rest:
-    """What a robot file does not say: how the hand is mounted and where it rests."""
+    """Mount and poses of a hand, which are not in a robot file."""
 
     side: str
     quat_WP: np.ndarray
@@ -34,7 +34,7 @@ class Rest:
 
 
 def write_hand(folder: Path, name: str, draft: Draft, rest: Rest, source: str) -> Path:
-    """Both files; the YAML's path."""
+    """Write both files; return the YAML's path."""
     (folder / f"{name}.urdf").write_text(urdf(name, draft))
     file = folder / f"{name}.yaml"
     file.write_text(f"""\
@@ -43,7 +43,7 @@ urdf: {json.dumps(f"{name}.urdf")}
 side: {rest.side}
 palm_link: {json.dumps(draft.links[0].name)}
 
-# Pose of the palm frame in the world: palm up, fingers to world +x, the world's origin on the palm under the middle of the grasp.
+# Pose of the palm frame in the world: palm up, fingers to +x, origin on the palm under the middle of the grasp.
 palm_mount:
   position: {_numbers(rest.p_WP, 6)}   # m
   quaternion: {_numbers(rest.quat_WP, 15)}   # w x y z
@@ -53,20 +53,20 @@ fingertips:
   links: {json.dumps(draft.tips)}
   radius: {draft.radius:.6g}   # m
 
-# Sliding friction against a surface that has none; between two surfaces the larger value counts. As the Allegro's: measure it.
+# Sliding friction [-]; between two surfaces the larger value counts. The Allegro's values: measure yours.
 friction:
   palm: {FRICTION_PALM}
   fingers: {FRICTION_FINGERS}
 
-# Joints that swing a finger from side to side: where a turn has stalled, the next grasp begins at the other side.
+# Joints that swing a finger from side to side: after a stall the next grasp begins at the other side.
 swing_joints: {json.dumps(list(rest.swing_joints))}
 
-planner: {UNTUNED}   # for objects that have no start for this hand, in place of the task's
+planner: {UNTUNED}   # for objects without a start for this hand, in place of the task's
 
-# Links whose shapes overlap where the hand rests; their contacts are left out, as those of neighbours are.
+# Pairs of links that do not collide because their shapes overlap at rest; neighbours never collide.
 ignored_contacts: {json.dumps([list(pair) for pair in rest.ignored_contacts])}
 
-# Joint angles [rad] in joint order, a finger per line. "home" is where the hand rests; an object may name another pose to start from.
+# Joint angles [rad] in joint order, a finger per line. "home" is the resting pose; objects may use others.
 poses:
 {_poses(draft, rest)}
 """)
@@ -74,8 +74,7 @@ poses:
 
 
 def urdf(name: str, draft: Draft) -> str:
-    """The links and joints of a draft as a URDF, which :func:`~dexstack.model.urdf.read_urdf` reads
-    back."""
+    """Return the links and joints of a draft as a URDF for :func:`~dexstack.model.urdf.read_urdf`."""
     robot = ET.Element("robot", name=name)
     for link in draft.links:
         _add_link(robot, link)
@@ -104,8 +103,8 @@ def _add_link(robot: ET.Element, link: Link) -> None:
 
 
 def _primitives(shape: Shape) -> list[tuple[str, dict[str, str], np.ndarray]]:
-    """What URDF has for a shape; a capsule is a cylinder with a sphere on each end, read back as
-    one."""
+    """Return the URDF's elements for a shape; a capsule is a cylinder with a sphere on each end,
+    which :func:`~dexstack.model.urdf.join_capsules` recognises."""
     if shape.kind == "box":
         return [("box", {"size": _text(2.0 * shape.size)}, shape.p)]
     sphere = {"radius": f"{shape.size[0]:.12g}"}
@@ -132,19 +131,14 @@ def _add_joint(robot: ET.Element, joint: Joint) -> None:
     ET.SubElement(element, "limit", limits)
     ET.SubElement(element, "dynamics", damping=f"{joint.damping:.12g}", friction="0")
     if joint.mimic is not None:
-        ET.SubElement(
-            element,
-            "mimic",
-            joint=joint.mimic.joint,
-            multiplier=f"{joint.mimic.ratio:.12g}",
-            offset=f"{joint.mimic.offset:.12g}",
-        )
+        ratio, offset = f"{joint.mimic.ratio:.12g}", f"{joint.mimic.offset:.12g}"
+        ET.SubElement(element, "mimic", joint=joint.mimic.joint, multiplier=ratio, offset=offset)
 
 
 def _rpy(R: np.ndarray) -> np.ndarray:
-    """(3,) angles with Rz(yaw) Ry(pitch) Rx(roll) = R."""
+    """Return roll, pitch and yaw (3,) with Rz(yaw) Ry(pitch) Rx(roll) = R [rad]."""
     pitch = np.arctan2(-R[2, 0], np.hypot(R[0, 0], R[1, 0]))
-    if abs(R[2, 0]) > 1.0 - 1e-12:  # only the sum or difference of roll and yaw is defined: yaw is zero
+    if abs(R[2, 0]) > 1.0 - 1e-12:  # only the sum or difference of roll and yaw is defined
         return np.array([np.arctan2(-np.sign(R[2, 0]) * R[0, 1], R[1, 1]), pitch, 0.0])
     return np.array([np.arctan2(R[2, 1], R[2, 2]), pitch, np.arctan2(R[1, 0], R[0, 0])])
 
@@ -158,10 +152,8 @@ def _numbers(numbers: np.ndarray, digits: int) -> list[float]:
 
 
 def _poses(draft: Draft, rest: Rest) -> str:
-    """A finger per line."""
-    ends = [
-        k for k, joint in enumerate(draft.joints) if joint.kind == "fixed"
-    ]  # one after the joints of each finger
+    """Return the poses' lines, one line per finger."""
+    ends = [k for k, joint in enumerate(draft.joints) if joint.kind == "fixed"]  # one ends each finger
     own = np.cumsum([joint.kind == "revolute" and joint.mimic is None for joint in draft.joints])
     starts = own[ends[:-1]]
     lines = []

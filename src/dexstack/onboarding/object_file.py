@@ -1,4 +1,4 @@
-"""The YAML and mesh of an object as text: written, and its start changed."""
+"""Writing of the YAML and mesh of an object, and replacement of its start."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Facts:
-    """What stands in the YAML besides the start."""
+    """Contents of the YAML besides the start."""
 
     mass: float
     parts: int
@@ -30,27 +30,26 @@ class Facts:
 
 
 def write_object(folder: Path, name: str, body: trimesh.Trimesh, facts: Facts, start: Start) -> Path:
-    """Both files; the YAML's path."""
-    lines = [f"v {x:.9g} {y:.9g} {z:.9g}" for x, y, z in body.vertices] + [
-        f"f {a} {b} {c}" for a, b, c in body.faces + 1
-    ]
+    """Write both files; return the YAML's path."""
+    lines = [f"v {x:.9g} {y:.9g} {z:.9g}" for x, y, z in body.vertices]
+    lines += [f"f {a} {b} {c}" for a, b, c in body.faces + 1]
     (folder / f"{name}.obj").write_text("\n".join(lines) + "\n")
     file = folder / f"{name}.yaml"
     file.write_text(f"""\
 # {facts.size} mm, from {facts.source}.
 name: {name}
 mesh: {name}.obj
-mass: {facts.mass:.6g}   # kg, spread evenly over the mesh
-parts: {facts.parts}   # most convex parts that the mesh is taken apart into
+mass: {facts.mass:.6g}   # kg, at uniform density
+parts: {facts.parts}   # largest number of convex parts of the mesh
 
 # Between two surfaces the larger value of each counts.
 friction:
   sliding: 0.5            # -
   torsional: 0.005        # m, against spinning on a contact
   rolling: 0.0001         # m, against rolling over a contact
-contact_dimension: 6      # 3: sliding friction only; 4: and torsional; 6: and rolling
+contact_dimension: 6      # 3: sliding friction only; 4: with torsional; 6: with rolling
 {_symmetry(facts.alike)}
-# Where each task puts the object in a right hand (in a left one: at −y), and the random offset a trial adds to it.
+# Start of the object in a right hand (in a left one: at −y), and the random offset that a trial adds to it.
 start:
 {chr(10).join(_start_lines(start))}
 """)
@@ -58,10 +57,10 @@ start:
 
 
 def with_start(text: str, start: Start) -> str:
-    """The text of an object's YAML with another start in place of its own for turning on a palm.
+    """Return the text of an object's YAML with its start for turning on a palm replaced.
 
     Raises:
-        ConfigError: it has none.
+        ConfigError: it has no such start.
     """
     lines = text.splitlines()
     at = next((k for k, line in enumerate(lines) if re.match(rf"\s+{ALLEGRO}\s*:", line)), None)
@@ -75,13 +74,26 @@ def with_start(text: str, start: Start) -> str:
     return "\n".join([*lines[:at], *_start_lines(start, indent), *gap, *lines[end:]]) + "\n"
 
 
+def plain_name(text: str, what: str) -> str:
+    """Return the text as a file name: letters, digits, _ and -.
+
+    Raises:
+        ConfigError: it has none of these characters.
+    """
+    name = re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_")
+    if not name:
+        raise ConfigError(f"'{text}' is not a name for {what}: use letters, digits, _ and -")
+    return name
+
+
 def _symmetry(alike: Symmetry) -> str:
-    """Lines of the YAML."""
+    """Return the YAML's lines of a symmetry."""
     if not alike:
         return ""
     lines = [
         "",
-        "# Turns that nobody can tell from none, about axes of the mesh: order n: by 360°/n, 0: by any angle.",
+        "# Rotations about axes of the mesh after which the object looks alike: order n: by 360°/n, 0: by "
+        "any angle.",
         "symmetry:",
     ]
     for axis in alike.axes:
@@ -95,10 +107,11 @@ def _start_lines(start: Start, indent: str = "  ") -> list[str]:
     yaw = 2.0 * float(np.arctan2(start.pose_WO[6], start.pose_WO[3]))
     return [
         f"{indent}{ALLEGRO}:",
-        f"{indent}  position: [{x}, {y}, {z}]   # m, of the centre of mass, in the world (origin on the palm, z up)",
+        f"{indent}  position: [{x}, {y}, {z}]   # m, of the centre of mass, in the world (origin on the "
+        "palm, z up)",
         f"{indent}  yaw: {yaw:.6f}                # rad, about world z",
         f"{indent}  noise_position: {start.noise_position:g}   # m, standard deviation in x and in y",
-        f"{indent}  noise_yaw: {start.noise_yaw:g}        # rad, largest turn either way",
+        f"{indent}  noise_yaw: {start.noise_yaw:g}        # rad, largest turn in either direction",
         f"{indent}  hand_pose: {start.hand_pose}          # a pose of the hand's YAML",
         *([f"{indent}  planner: {start.planner}        # in place of the task's"] if start.planner else []),
     ]

@@ -1,5 +1,5 @@
-"""One finger beside a free space: its kinematics for many postures at once, and the least squares
-of where its tip stands."""
+"""Joint angles of one finger beside a free space: vectorised kinematics and least squares for the
+place of its tip."""
 
 from __future__ import annotations
 
@@ -13,40 +13,41 @@ from dexstack.model.hand import HandModel
 from dexstack.model.urdf import Shape
 
 TALL, HEIGHT, GAP = 0.06, 0.04, 0.004
-"""The free space over the palm, the fingertips over it, and what fingers keep clear of both [m]."""
+"""Heights of the free space and of the fingertips over the palm, and the fingers' clearance from
+both [m]."""
 _STARTS, _STEPS, _PROBE = 8, 40, 1e-6
 _LIGHT, _BESIDE, _UP, _WITHIN = 0.002, 0.2, 0.5, 2.0
-"""Weights of the angles [m/rad], of offsets to the side and up, and of what reaches into the free
-space [-]."""
+"""Weights of the angles [m/rad], of offsets to the side and up, and of depths in the free space
+[-]."""
 
 
 class Place(NamedTuple):
-    """Where a fingertip is to stand, and the free cylinder beside it."""
+    """Target of a fingertip, and the free cylinder next to it."""
 
     at: np.ndarray
     """(2,) in the world's xy [m]"""
     outward: np.ndarray
-    """(2,) unit, from the cylinder."""
+    """(2,) unit vector away from the cylinder."""
     c: np.ndarray
     """(2,) axis of the cylinder [m]."""
     width: float
-    """Its radius [m]."""
+    """Radius of the cylinder [m]."""
     top: float
     """Height of the palm [m]."""
 
 
 class Solution(NamedTuple):
-    """The angles of one finger."""
+    """Joint angles of one finger."""
 
     cost: float
     q: np.ndarray
     """(n,) [rad]"""
     miss: float
-    """How far the fingertip is from its place, to the side beyond half the width [m]."""
+    """Distance of the fingertip from its place; sideways beyond half the width [m]."""
 
 
 class Finger:
-    """Finger ``f`` of a hand as it is mounted."""
+    """Finger ``f`` of a mounted hand."""
 
     def __init__(self, hand: HandModel, f: int) -> None:
         first = sum(hand.chains[:f])
@@ -56,16 +57,11 @@ class Finger:
         ]
         self._coupling = [(body.joint - first, body.ratio, body.offset) for body in self._bodies]
         self._R_WP, self._p_WP = rotation_matrix(hand.quat_WP), hand.p_WP
-        outer = [
-            np.outer(body.axis, body.axis) for body in self._bodies
-        ]  # Rodrigues: three constant matrices per body are enough
-        parts = [
-            (aa, np.eye(3) - aa, np.cross(np.eye(3), body.axis))
-            for aa, body in zip(outer, self._bodies, strict=True)
-        ]
-        self._turns = [
-            [body.R_PB_at_zero @ m for m in three] for body, three in zip(self._bodies, parts, strict=True)
-        ]
+        self._turns = []
+        for body in self._bodies:  # Rodrigues' formula: three constant matrices per body
+            aa = np.outer(body.axis, body.axis)
+            parts = (aa, np.eye(3) - aa, np.cross(np.eye(3), body.axis))
+            self._turns.append([body.R_PB_at_zero @ m for m in parts])
         self._p_BT = hand.fingertips[f].p_BT
         self._spheres = [_spheres(body.shapes) for body in self._bodies]
         self.radii = np.concatenate([radii for _, radii in self._spheres])
@@ -73,8 +69,8 @@ class Finger:
         self.low, self.high = hand.lower[self.joints] + margin, hand.upper[self.joints] - margin
 
     def at(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Tips (K, 3) and centres of the spheres that stand for the links (K, m, 3) in the world at
-        angles q (K, n)."""
+        """Return the tips (K, 3) and the centres of the spheres that approximate the links (K, m, 3)
+        in the world at angles q (K, n)."""
         R_WB = np.broadcast_to(self._R_WP, (len(q), 3, 3))
         p_WB = np.broadcast_to(self._p_WP, (len(q), 3))
         points = []
@@ -88,7 +84,7 @@ class Finger:
 
 
 def half_extents(shape: Shape) -> np.ndarray:
-    """(3,) of a shape's bounding box along its own axes [m]."""
+    """Return the half extents (3,) of a shape's bounding box along the shape's axes [m]."""
     if shape.kind == "box":
         return shape.size
     radius = shape.size[0]
@@ -97,38 +93,34 @@ def half_extents(shape: Shape) -> np.ndarray:
 
 
 def _spheres(shapes: tuple[Shape, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Spheres that stand for shapes: centres in the body's frame (m, 3), radii (m,); a box's
-    corners."""
+    """Return the spheres that approximate shapes: centres in the body's frame (m, 3), radii (m,); a
+    box's are its corners, of radius zero."""
     centres, radii = [np.zeros((0, 3))], [np.zeros(0)]
     for shape in shapes:
-        half = half_extents(shape)
-        radius = 0.0 if shape.kind == "box" else float(shape.size[0])
-        corners = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
-        grid = (
-            corners * half
-            if shape.kind == "box"
-            else np.linspace(-1.0, 1.0, 3)[:, None] * (0.0, 0.0, max(half[2] - radius, 0.0))
-        )
+        half, radius = half_extents(shape), 0.0
+        if shape.kind == "box":
+            grid = half * np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
+        else:
+            radius = float(shape.size[0])
+            grid = np.linspace(-1.0, 1.0, 3)[:, None] * (0.0, 0.0, max(half[2] - radius, 0.0))
         centres.append(grid @ shape.R.T + shape.p)
         radii.append(np.full(len(grid), radius))
     return np.concatenate(centres), np.concatenate(radii)
 
 
 def reach(finger: Finger, place: Place) -> list[Solution]:
-    """Least squares from several starts, the best first."""
+    """Solve the least squares for a finger's place from several starts; the best solution first."""
     straight = np.clip(np.zeros(len(finger.low)), finger.low, finger.high)
     sideways = np.array([-place.outward[1], place.outward[0]])
 
     def off(q: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Offsets of the tip outward and up (K, 2), to the side (K,), and how deep the links are in
-        the free space (K, m) [m]."""
+        """Return the offsets of the tip outward and up (K, 2) and to the side (K,), and the depths
+        of the links in the free space (K, m) [m]."""
         tip, points = finger.at(q)
         away, up = tip[:, :2] - place.at, tip[:, 2] - place.top - HEIGHT
         inward = place.width - (np.linalg.norm(points[:, :, :2] - place.c, axis=2) - finger.radii)
-        above, below = (
-            points[:, :, 2] + finger.radii - place.top - GAP,
-            place.top + TALL - (points[:, :, 2] - finger.radii),
-        )
+        above = points[:, :, 2] + finger.radii - place.top - GAP
+        below = place.top + TALL - (points[:, :, 2] - finger.radii)
         inside = np.maximum(np.minimum(inward, np.minimum(above, below)), 0.0)
         return np.column_stack([away @ place.outward, _UP * up]), away @ sideways, inside
 
@@ -140,9 +132,8 @@ def reach(finger: Finger, place: Place) -> list[Solution]:
 
     fractions = np.random.default_rng(0).random((_STARTS, len(straight)))
     fractions[0] = (straight - finger.low) / (finger.high - finger.low)
-    q, cost = least_squares(
-        residuals, finger.low + fractions * (finger.high - finger.low), finger.low, finger.high
-    )
+    starts = finger.low + fractions * (finger.high - finger.low)
+    q, cost = least_squares(residuals, starts, finger.low, finger.high)
     near, aside, _ = off(q)
     misses = np.maximum(np.abs(near).max(axis=1), np.abs(aside) - place.width / 2.0)
     return [Solution(float(cost[k]), np.round(q[k], 4), float(misses[k])) for k in np.argsort(cost)]
@@ -151,15 +142,15 @@ def reach(finger: Finger, place: Place) -> list[Solution]:
 def least_squares(
     residuals: Callable[[np.ndarray], np.ndarray], x: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Levenberg and Marquardt's method within bounds, from S starts at once, by differences.
+    """Levenberg–Marquardt within bounds, from S starts at once, with finite differences.
 
     Args:
-        residuals: of (K, n) variables, (K, m).
+        residuals: maps variables (K, n) to residuals (K, m).
         x: starts (S, n).
         low, high: bounds (n,).
 
     Returns:
-        Where it ends (S, n), and half the sums of squares there (S,).
+        Solutions (S, n), and half the sums of squares there (S,).
     """
     (count, n), r = x.shape, residuals(x)
     cost, damping = 0.5 * (r * r).sum(axis=1), np.full(count, 1e-2)
@@ -171,9 +162,8 @@ def least_squares(
         J = np.where(held[:, :, None], 0.0, J)
         A = J @ np.swapaxes(J, 1, 2)
         scale = damping[:, None] * (A.diagonal(axis1=1, axis2=2) + 1e-9)
-        step = -np.linalg.solve(A + scale[:, :, None] * np.eye(n), np.where(held, 0.0, gradient)[:, :, None])[
-            :, :, 0
-        ]
+        slope = np.where(held, 0.0, gradient)[:, :, None]
+        step = -np.linalg.solve(A + scale[:, :, None] * np.eye(n), slope)[:, :, 0]
         tried = np.clip(x + step, low, high)
         r_tried = residuals(tried)
         cost_tried = 0.5 * (r_tried * r_tried).sum(axis=1)

@@ -1,15 +1,16 @@
-"""From whatever a mesh file holds to one closed body: read, scaled, repaired, and how far the
-repair moved the surface.
+"""Reading of any mesh file, its repair into one closed body, and the distance by which the repair
+moved the surface.
 
-What does which step, each a library that is kept for it:
+Libraries by step:
 
-- trimesh reads the file, and says what is closed and which way its faces look;
+- trimesh reads the file and checks watertightness and orientation;
 - pymeshfix (MeshFix) closes holes and cuts away self-intersections of one body;
-- manifold3d unites bodies exactly, and takes faces away without ever opening the surface.
+- manifold3d unites bodies exactly, and simplifies the closed surface.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +21,9 @@ import numpy as np
 
 from dexstack.errors import ConfigError
 from dexstack.geometry.hausdorff import surface_distance
+from dexstack.geometry.mesh import foreign_content
 from dexstack.onboarding.rest_poses import solid_angles
+from dexstack.process.bounded import bounded
 
 if TYPE_CHECKING:
     import trimesh
@@ -29,17 +32,18 @@ FORMATS = (".stl", ".obj", ".ply", ".glb", ".off")
 UNITS = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254}
 """[m]"""
 HELD = (0.02, 0.25)
-"""Longest side of what a hand can turn [m]: the unit that makes a mesh so large is its unit."""
+"""Bounds of the longest side of an object that a hand can turn [m], from which units are
+inferred."""
 MOST_FACES, ENOUGH_FACES = 2_000_000, 10_000
-"""More are refused; more than enough are taken away."""
+"""Largest number of faces of a file, and of a repaired body, which is simplified above it."""
 WELD = 1e-6
-"""Corners nearer to each other are one [m]."""
+"""Distance below which vertices are merged [m]."""
 THIN = 1e-4
-"""What is thinner is a sheet [m]."""
+"""Thickness below which a body is a sheet [m]."""
 CRUMB = 0.01
-"""Loose pieces with less than this share of the largest one's area, or volume, are dropped."""
+"""Share of the largest piece's area, or volume, below which loose pieces are dropped."""
 COARSER = 0.01
-"""Faces are taken away until the surface has moved by this share of the size."""
+"""Largest tolerance of the simplification, as a share of the size."""
 
 
 @dataclass(frozen=True)
@@ -49,25 +53,23 @@ class Repaired:
     mesh: trimesh.Trimesh
     """[m], in the file's frame."""
     steps: tuple[str, ...]
-    """What was done, in words; empty where nothing was."""
+    """Descriptions of the changes; empty if the file was sound."""
     added: float
-    """The new surface lies within this distance of the file's [m]: the depth of holes that were
-    closed."""
+    """Largest distance of the new surface from the file's [m]: the depth of closed holes."""
     lost: float
-    """What of the file's surface does not lie inside the new body lies within this distance of it
-    [m]."""
+    """Largest distance of the new body from the file's surface outside it [m]."""
     removed: float
-    """All of the file's surface lies within this distance of the new one [m]. The larger of it and
-    ``added`` is the Hausdorff distance."""
+    """Largest distance of the file's surface from the new one [m]. The larger of it and ``added``
+    is the Hausdorff distance."""
     faces_before: int
 
 
 def read_mesh(path: str | Path) -> trimesh.Trimesh:
-    """The triangles of a file (STL, OBJ, PLY, GLB, OFF) as they are, in its unit.
+    """Read the triangles of a file (STL, OBJ, PLY, GLB, OFF) without changes, in its unit, with the
+    vertices that they use.
 
     Raises:
-        ConfigError: the file is missing or no mesh, or holds no triangles, or numbers that are
-            none.
+        ConfigError: the file is missing or not a mesh, has no triangles, or invalid numbers.
     """
     import trimesh
 
@@ -82,41 +84,41 @@ def read_mesh(path: str | Path) -> trimesh.Trimesh:
             mesh = trimesh.load(path, force="mesh", process=False)
             empty = not isinstance(mesh, trimesh.Trimesh) or len(mesh.faces) == 0
             vertices, faces = (
-                (None, None) if empty else (np.array(mesh.vertices, float), np.array(mesh.faces, np.int64))
+                (np.zeros((0, 3)), np.zeros((0, 3), np.int64))
+                if empty
+                else (np.array(mesh.vertices, float), np.array(mesh.faces, np.int64))
             )
     except Exception as error:  # trimesh raises whatever its parsers raise
-        said = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ConfigError(f"cannot read the mesh {path}: {said}") from None
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ConfigError(f"cannot read the mesh {path}{foreign_content(path) or f': {first}'}") from None
     if empty:
-        raise ConfigError(f"the mesh {path} holds no triangles")
+        raise ConfigError(f"the mesh {path} contains no triangles{foreign_content(path)}")
     if len(faces) > MOST_FACES:
-        raise ConfigError(f"the mesh {path} has {len(faces)} faces; more than {MOST_FACES} are not taken")
-    if faces.min() < 0 or faces.max() >= len(vertices):
-        k = int(np.flatnonzero(((faces < 0) | (faces >= len(vertices))).any(axis=1))[0])
-        raise ConfigError(f"the mesh {path} is broken: face {k} names a vertex that is not there")
-    used = np.unique(faces)
-    bad = used[~np.isfinite(vertices[used]).all(axis=1)]
+        raise ConfigError(f"the mesh {path} has {len(faces)} faces; at most {MOST_FACES} are supported")
+    outside = np.flatnonzero(((faces < 0) | (faces >= len(vertices))).any(axis=1))
+    if len(outside):
+        raise ConfigError(f"the mesh {path} is broken: face {outside[0]} refers to a missing vertex")
+    used, numbered = np.unique(faces, return_inverse=True)
+    bad = used[~(np.abs(vertices[used]) <= 1e9).all(axis=1)]  # NaN included
     if len(bad):
         raise ConfigError(
-            f"the mesh {path} is broken: vertex {bad[0]} lies at {vertices[bad[0]].tolist()} ({len(bad)} such vertices)"
+            f"the mesh {path} is broken: vertex {bad[0]} lies at {vertices[bad[0]].tolist()} ({len(bad)} "
+            "such vertices)"
         )
-    if np.abs(vertices[used]).max() > 1e9:
-        k = int(used[np.argmax(np.abs(vertices[used]).max(axis=1))])
-        raise ConfigError(f"the mesh {path} is broken: vertex {k} lies at {vertices[k].tolist()}")
-    return trimesh.Trimesh(vertices, faces, process=False)
+    return trimesh.Trimesh(vertices[used], numbered.reshape(faces.shape), process=False)
 
 
 def plausible_units(longest: float) -> list[str]:
-    """The units in which a mesh whose longest side is ``longest`` would fit into a hand."""
+    """Return the units in which an object with the longest side ``longest`` fits into a hand."""
     return [unit for unit, scale in UNITS.items() if HELD[0] <= scale * longest <= HELD[1]]
 
 
 def repair(mesh: trimesh.Trimesh) -> Repaired:
-    """One closed body from the triangles ``mesh`` [m], in this process.
+    """Make one closed body of the triangles ``mesh`` [m], in this process.
 
     Raises:
-        ConfigError: it is no body: flat, without volume, or several that do not touch; or a library
-            is missing.
+        ConfigError: the mesh is flat, has no volume, or consists of several bodies that do not
+            touch; or a library is missing.
     """
     import trimesh
 
@@ -130,24 +132,25 @@ def repair(mesh: trimesh.Trimesh) -> Repaired:
     soup.remove_unreferenced_vertices()
     _check_thick(soup)
     if not keep.all():
-        steps.append(f"dropped {int((~keep).sum())} faces that are double or without area")
+        steps.append(f"dropped {int((~keep).sum())} duplicate faces or faces without area")
     body = soup
     if not _is_sound(soup):
         body = _united(_closed_pieces(soup, steps), steps)
     if len(body.faces) > ENOUGH_FACES:
         body = _coarser(body, steps)
     if not (body.is_watertight and body.is_winding_consistent and body.volume > 0.0):
-        raise ConfigError("the mesh cannot be repaired: what is left of it is not closed")
+        raise ConfigError("the mesh cannot be repaired: the result is not closed")
     if 2.0 * body.volume / body.area < THIN:
         raise ConfigError(
-            f"the mesh encloses no volume: {1e9 * body.volume:.3g} mm³ under a surface of {1e6 * body.area:.3g} mm²"
+            f"the mesh encloses no volume: {1e9 * body.volume:.3g} mm³ under a surface of "
+            f"{1e6 * body.area:.3g} mm²"
         )
     return Repaired(body, tuple(steps), *(_moved(soup, body) if steps else (0.0, 0.0, 0.0)), before)
 
 
 def repaired_arrays(given: Mapping[str, np.ndarray]) -> Iterator[dict[str, Any]]:
-    """:func:`repair` for :func:`dexstack.process.bounded.bounded`: ``vertices`` and ``faces`` in,
-    the fields of the result out."""
+    """Run :func:`repair` for :func:`dexstack.process.bounded.bounded`: from ``vertices`` and
+    ``faces`` to the fields of the result."""
     import trimesh
 
     found = repair(trimesh.Trimesh(given["vertices"], given["faces"], process=False))
@@ -160,14 +163,12 @@ def repaired_arrays(given: Mapping[str, np.ndarray]) -> Iterator[dict[str, Any]]
 
 
 def repair_within(mesh: trimesh.Trimesh, seconds: float) -> Repaired:
-    """:func:`repair` in a process of its own, where it may hang or crash.
+    """Run :func:`repair` in a separate process, in which a library may hang or crash.
 
     Raises:
-        ConfigError: see :func:`repair`; or it does not end in ``seconds`` [s].
+        ConfigError: see :func:`repair`; or it takes more than ``seconds`` [s].
     """
     import trimesh
-
-    from dexstack.process.bounded import bounded
 
     given = {"vertices": np.asarray(mesh.vertices), "faces": np.asarray(mesh.faces)}
     ended = bounded(f"{__name__}:repaired_arrays", given, seconds)
@@ -180,25 +181,18 @@ def repair_within(mesh: trimesh.Trimesh, seconds: float) -> Repaired:
 
 
 def _moved(soup: trimesh.Trimesh, body: trimesh.Trimesh) -> tuple[float, float, float]:
-    """What :class:`Repaired` says of distances."""
+    """Return ``added``, ``lost`` and ``removed`` of :class:`Repaired`."""
     old, added = surface_distance(soup, body)
     far = old[np.argsort(-old[:, 3])]
     triangles = np.asarray(body.triangles)
     for x, y, z, distance in far[far[:, 3] > THIN]:
-        if (
-            solid_angles(triangles - [x, y, z]).sum() < 2.0 * np.pi
-        ):  # outside: the whole sphere is seen from inside only
+        if solid_angles(triangles - [x, y, z]).sum() < 2.0 * np.pi:  # outside: inside it is 4 π
             return added, float(distance), float(far[0, 3])
     return added, min(THIN, float(far[0, 3])), float(far[0, 3])
 
 
 def _require_libraries() -> None:
-    missing = []
-    for name in ("manifold3d", "pymeshfix"):
-        try:
-            __import__(name)
-        except ModuleNotFoundError:
-            missing.append(name)
+    missing = [name for name in ("manifold3d", "pymeshfix") if importlib.util.find_spec(name) is None]
     if missing:
         raise ConfigError(
             f"to add an object {' and '.join(missing)} must be installed: pip install 'dexstack[decompose]'"
@@ -206,31 +200,28 @@ def _require_libraries() -> None:
 
 
 def _check_thick(mesh: trimesh.Trimesh) -> None:
-    """Refuse what has no extent in some direction."""
+    """Reject a mesh without extent in some direction."""
     if len(mesh.faces) == 0:
-        raise ConfigError("the mesh holds no triangle with an area")
+        raise ConfigError("the mesh contains no triangle with an area")
     points = np.asarray(mesh.vertices) - mesh.vertices.mean(axis=0)
     _, _, axes = np.linalg.svd(points, full_matrices=False)
     thickness = np.ptp(points @ axes.T, axis=0)
     if thickness[-1] < THIN:
         normal, where = np.round(axes[-1], 2) + 0.0, np.round(1e3 * mesh.vertices.mean(axis=0), 1) + 0.0
         raise ConfigError(
-            f"the mesh is a flat sheet through {where.tolist()} mm, square to {normal.tolist()}: it encloses no volume"
+            f"the mesh is a flat sheet through {where.tolist()} mm, square to {normal.tolist()}: it "
+            "encloses no volume"
         )
 
 
 def _is_sound(mesh: trimesh.Trimesh) -> bool:
-    return bool(mesh.is_watertight and mesh.is_winding_consistent and mesh.volume > 0.0) and _is_one(mesh)
-
-
-def _is_one(mesh: trimesh.Trimesh) -> bool:
-    """Whether its triangles do not cut each other, and it is one body: with hollows, but without
-    loose pieces."""
-    return not _crossings(mesh) and sum(piece.volume > 0.0 for piece in _pieces(mesh)) == 1
+    """Return true for one closed body without self-intersections; it may have cavities."""
+    closed = bool(mesh.is_watertight and mesh.is_winding_consistent and mesh.volume > 0.0)
+    return closed and not _crossings(mesh) and sum(piece.volume > 0.0 for piece in _pieces(mesh)) == 1
 
 
 def _crossings(mesh: trimesh.Trimesh) -> int:
-    """Triangles that cut others."""
+    """Return the number of triangles that intersect others."""
     import pymeshfix
 
     found = pymeshfix.PyTMesh()
@@ -240,7 +231,7 @@ def _crossings(mesh: trimesh.Trimesh) -> int:
 
 
 def _pieces(mesh: trimesh.Trimesh) -> list[trimesh.Trimesh]:
-    """Parts that hang together by edges, largest area first."""
+    """Return the pieces connected by edges, largest area first."""
     import trimesh
 
     groups = trimesh.graph.connected_components(
@@ -255,17 +246,18 @@ def _pieces(mesh: trimesh.Trimesh) -> list[trimesh.Trimesh]:
 
 
 def _closed_pieces(soup: trimesh.Trimesh, steps: list[str]) -> list[trimesh.Trimesh]:
-    """Every piece closed, its faces looking outward; crumbs are left out."""
+    """Return every piece closed, with normals outward, without those below :data:`CRUMB`."""
     pieces = _pieces(soup)
     large = [piece for piece in pieces if piece.area >= CRUMB * pieces[0].area]
     if len(large) < len(pieces):
         steps.append(
-            f"dropped {len(pieces) - len(large)} loose pieces with less than {100 * CRUMB:g} % of the largest one's surface"
+            f"dropped {len(pieces) - len(large)} loose pieces with less than {100 * CRUMB:g} % of the "
+            "largest one's surface"
         )
-    closed, mended, turned = [], 0, 0
+    closed, repaired, turned = [], 0, 0
     for piece in large:
         sound = piece.is_watertight and piece.is_winding_consistent and not _crossings(piece)
-        mended += not sound
+        repaired += not sound
         for found in [piece] if sound else _pieces(_meshfix(piece)):
             if not found.is_watertight or abs(found.volume) < THIN * found.area / 2.0:
                 continue
@@ -274,9 +266,9 @@ def _closed_pieces(soup: trimesh.Trimesh, steps: list[str]) -> list[trimesh.Trim
                 turned += 1
             closed.append(found)
     if not closed:
-        raise ConfigError("the mesh encloses no volume, and closing its holes gives it none")
-    if mended:
-        steps.append(f"closed holes, or cut away self-intersections, in {mended} of {len(large)} pieces")
+        raise ConfigError("the mesh encloses no volume, also with its holes closed")
+    if repaired:
+        steps.append(f"closed holes, or cut away self-intersections, in {repaired} of {len(large)} pieces")
     if turned:
         steps.append(f"turned {turned} pieces that were inside out")
     return closed
@@ -289,15 +281,14 @@ def _meshfix(mesh: trimesh.Trimesh) -> trimesh.Trimesh:
     fix = pymeshfix.MeshFix(np.array(mesh.vertices, float), np.array(mesh.faces, np.int32), verbose=False)
     try:
         fix.repair(joincomp=False, remove_smallest_components=False)
-    except Exception as error:  # whatever its binding raises where nothing is left
-        raise ConfigError(
-            f"the mesh cannot be repaired: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
-        ) from None
+    except Exception as error:  # its binding raises several types when nothing is left
+        first = (str(error) or type(error).__name__).splitlines()[0]
+        raise ConfigError(f"the mesh cannot be repaired: {first}") from None
     return trimesh.Trimesh(np.array(fix.points), np.array(fix.faces), process=False)
 
 
 def _united(pieces: list[trimesh.Trimesh], steps: list[str]) -> trimesh.Trimesh:
-    """The union, which must be one body."""
+    """Return the union, which must be one body."""
     import manifold3d
 
     whole = manifold3d.Manifold.batch_boolean(
@@ -331,9 +322,7 @@ def _to_manifold(mesh: trimesh.Trimesh) -> Any:
         manifold3d.Mesh64(np.array(mesh.vertices, float), np.array(mesh.faces, np.uint64))
     )
     if made.status() != manifold3d.Error.NoError:
-        raise ConfigError(
-            f"the mesh cannot be repaired: what is left of it is not closed ({made.status().name})"
-        )
+        raise ConfigError(f"the mesh cannot be repaired: the result is not closed ({made.status().name})")
     return made
 
 
@@ -347,10 +336,10 @@ def _to_mesh(body: Any) -> trimesh.Trimesh:
 
 
 def _coarser(mesh: trimesh.Trimesh, steps: list[str]) -> trimesh.Trimesh:
-    """With fewer faces: twice the tolerance until they are few enough."""
+    """Simplify the mesh with the least tolerance, by doubling, that leaves few enough faces."""
     whole, size = _to_manifold(mesh), float(np.ptp(mesh.vertices, axis=0).max())
     tolerance, found = 1e-4 * size, whole
     while found.num_tri() > ENOUGH_FACES and tolerance <= COARSER * size:
         found, tolerance = whole.simplify(tolerance), 2.0 * tolerance
-    steps.append(f"took {len(mesh.faces) - found.num_tri()} of {len(mesh.faces)} faces away")
+    steps.append(f"removed {len(mesh.faces) - found.num_tri()} of {len(mesh.faces)} faces")
     return _to_mesh(found)

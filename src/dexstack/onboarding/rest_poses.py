@@ -1,10 +1,10 @@
-"""How a rigid body can lie on a flat floor, and how likely each is when it is dropped at random
-without bouncing.
+"""Resting poses of a rigid body on a flat floor, and their probabilities when it is dropped in a
+random orientation without bouncing.
 
-The body stands on a face of its convex hull. It falls on the face that the vertical through the
-centre of mass leaves through: with the probability of the face's solid angle seen from there. If
-the centre of mass does not lie over that face, the body rolls over the edge that it lies beyond to
-the next face, and so on; every roll lowers the centre of mass.
+The body stands on a face of its convex hull. It falls on a face with the probability of the face's
+solid angle seen from the centre of mass. If the centre of mass does not lie over that face, the
+body rolls over the edge beyond which it lies to the next face, and so on; every roll lowers the
+centre of mass.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ if TYPE_CHECKING:
     import trimesh
 
 FLAT = 2e-3
-"""Neighbouring triangles whose normals differ by less are one face [rad]."""
+"""Angle of the normals below which neighbouring triangles are one face [rad]."""
 ALIKE = 0.02
-"""Poses are of one kind if height and moment of inertia about the vertical agree within this
-share."""
+"""Relative difference of height and moment of inertia about the vertical up to which poses are of
+one kind."""
 
 
 class RestPose(NamedTuple):
-    """One way to lie."""
+    """One resting pose."""
 
     down_B: np.ndarray
-    """(3,) the direction that points down, body's frame."""
+    """(3,) direction that points down, body's frame."""
     height: float
-    """Of the centre of mass over the floor [m]."""
+    """Height of the centre of mass over the floor [m]."""
     probability: float
     kind: int
-    """Poses that look alike have the same number, e.g. all sides of a round can; the likeliest kind
-    is 0."""
+    """Number shared by poses that look alike, e.g. on all sides of a round can; 0 is the most likely
+    kind."""
 
 
 def rest_poses(hull: trimesh.Trimesh, centre: np.ndarray, inertia: np.ndarray) -> list[RestPose]:
-    """All of them, those of the likeliest kind first.
+    """Return all resting poses, those of the most likely kind first.
 
     Args:
         hull: convex hull, normals outward [m].
         centre: (3,) centre of mass [m].
-        inertia: (3, 3) about it; only ratios count.
+        inertia: (3, 3) about it, of any scale.
     """
     faces = _Faces(hull, centre)
     ends = _ends(faces)
@@ -66,7 +66,7 @@ def rest_poses(hull: trimesh.Trimesh, centre: np.ndarray, inertia: np.ndarray) -
 
 
 class _Faces:
-    """Faces of a hull: triangles in one plane taken together."""
+    """Faces of a hull, with the triangles of one plane joined."""
 
     def __init__(self, hull: trimesh.Trimesh, centre: np.ndarray) -> None:
         from scipy.sparse import coo_matrix
@@ -85,56 +85,50 @@ class _Faces:
         self.solid_angle = np.bincount(self.of_triangle, weights=solid_angles(triangles), minlength=count)
         corners = np.asarray(hull.vertices) - centre
         self.heights = np.zeros(count)
-        np.maximum.at(
-            self.heights,
-            self.of_triangle,
-            np.einsum("fi,fi->f", self.normals[self.of_triangle], triangles[:, 0]),
-        )
+        distance = np.einsum("fi,fi->f", self.normals[self.of_triangle], triangles[:, 0])
+        np.maximum.at(self.heights, self.of_triangle, distance)
         between = self.of_triangle[adjacency]
         real = between[:, 0] != between[:, 1]
         self.sides = between[real]
         """(E, 2) faces on both sides of an edge."""
         self.edges = corners[np.asarray(hull.face_adjacency_edges)[real]]
-        """(E, 2, 3) from the centre of mass."""
+        """(E, 2, 3) ends of the edges, from the centre of mass."""
 
 
 def _ends(faces: _Faces) -> np.ndarray:
-    """The face on which the body comes to rest when it has fallen on each."""
+    """Return, for each face that the body falls on, the face on which it comes to rest."""
     roll_to, beyond = np.arange(len(faces.normals)), np.zeros(len(faces.normals))
     for here, there in ((0, 1), (1, 0)):
         f, g = faces.sides[:, here], faces.sides[:, there]
         a, along = faces.edges[:, 0], faces.edges[:, 1] - faces.edges[:, 0]
         out = np.cross(along, faces.normals[f])
         out /= np.linalg.norm(out, axis=1, keepdims=True) + 1e-300
-        out *= np.sign(np.einsum("ei,ei->e", out, faces.normals[g]))[
-            :, None
-        ]  # the neighbour of a convex edge leans outwards
+        # the normal of the neighbour at a convex edge points outwards
+        out *= np.sign(np.einsum("ei,ei->e", out, faces.normals[g]))[:, None]
         distance = -np.einsum("ei,ei->e", a, out)  # of the centre of mass beyond the edge
         for e in np.flatnonzero((distance > 0) & (faces.heights[g] < faces.heights[f])):
             if distance[e] > beyond[f[e]]:
                 beyond[f[e]], roll_to[f[e]] = distance[e], g[e]
-    for f in np.argsort(faces.heights, kind="stable"):  # the lower face has found its end already
+    for f in np.argsort(faces.heights, kind="stable"):  # lower faces are resolved already
         roll_to[f] = roll_to[roll_to[f]]
     return roll_to
 
 
 def solid_angles(triangles: np.ndarray) -> np.ndarray:
-    """Of triangles (n, 3, 3) seen from the origin, positive where they look away from it, by van
-    Oosterom and Strackee [sr]."""
+    """Return the solid angles (n,) of triangles (n, 3, 3) seen from the origin, positive if their
+    normals point away from it, by van Oosterom and Strackee [sr]."""
     a, b, c = (triangles[:, k] for k in range(3))
     la, lb, lc = (np.linalg.norm(x, axis=1) for x in (a, b, c))
-    dot = lambda x, y: np.einsum("ni,ni->n", x, y)  # noqa: E731
-    return 2 * np.arctan2(
-        dot(a, np.cross(b, c)), la * lb * lc + dot(a, b) * lc + dot(b, c) * la + dot(c, a) * lb
-    )
+    abc, ab, bc, ca = (np.einsum("ni,ni->n", x, y) for x, y in ((a, np.cross(b, c)), (a, b), (b, c), (c, a)))
+    return 2 * np.arctan2(abc, la * lb * lc + ab * lc + bc * la + ca * lb)
 
 
 def resting_rotation(down_B: np.ndarray, corners_B: np.ndarray) -> np.ndarray:
-    """The rotation (3, 3) that turns a body to lie on the side that ``down_B`` (3,) points to, the
-    longer side of its outline along x.
+    """Return the rotation (3, 3) of a body to the pose in which ``down_B`` (3,) points down and the
+    longer side of its outline lies along x.
 
     The outline is that of the points ``corners_B`` (n, 3) seen from above; its sides are those of
-    the rectangle of least area around it.
+    the enclosing rectangle of least area.
     """
     from scipy.spatial import ConvexHull
 
@@ -145,8 +139,7 @@ def resting_rotation(down_B: np.ndarray, corners_B: np.ndarray) -> np.ndarray:
     outline = corners_B @ R[:2].T
     outline = outline[ConvexHull(outline).vertices]
     step = np.roll(outline, -1, axis=0) - outline
-    # a quarter turn more or less is the same rectangle; angles that are equal but for rounding make
-    # one choice
+    # quarter turns leave the rectangle unchanged; rounding makes the choice among equal angles unique
     angles = np.unique(np.round(np.arctan2(step[:, 1], step[:, 0]) % (np.pi / 2), 9))
     turned = np.stack(
         [np.stack([np.cos(angles), np.sin(angles)], 1), np.stack([-np.sin(angles), np.cos(angles)], 1)], 1

@@ -1,34 +1,33 @@
-"""How a hand is mounted and where it rests, by rule: palm up, the fingers around a free space above
-it.
+"""Rules for mount and resting pose of a hand: palm up, the fingers around a free space above it.
 
-**Up** is the axis of the palm frame whose side of the palm is large and has the fingertips above
-it: of the six, the one with the largest product of the side's area and the share of random poses in
-which a fingertip is above the side's rectangle.
+**Up** is the axis of the palm frame, of six, with the largest product of the area of that side of
+the palm and the share of random poses in which a fingertip is above the side's rectangle.
 
-**Forward** (world x) is where the fingers without the thumb point at zero angles, level with the
-palm. Where they point up instead, as in a claw, it is from the last finger's knuckle to the
-others'. Within :data:`SNAP` of an axis of the palm frame it is this axis.
+**Forward** (world x) is the direction of the fingers without the thumb at zero angles, level with
+the palm. Where they point up, as in a claw, it is the direction from the last finger's knuckle to
+the others'. Within :data:`SNAP` of an axis of the palm frame it is this axis.
 
-**Home** leaves a cylinder free over a middle c on the palm, as wide as possible of :data:`WIDTHS`
-(:data:`~dexstack.onboarding.reaching.TALL` high). The fingertips stand beside it,
+**Home** leaves a cylinder free over a point c on the palm, as wide as possible of :data:`WIDTHS`
+(:data:`~dexstack.onboarding.reaching.TALL` high). The fingertips stand next to it,
 :data:`~dexstack.onboarding.reaching.HEIGHT` over the palm: those of the fingers in a row in front
-of it, that of the thumb behind it; of a claw each in the direction of its knuckle. For every
-finger, width and c, from several starts, the least squares over joint angles in the middle 90 % of
-their ranges of
+of it, that of the thumb behind it; in a claw each in the direction of its knuckle. For every
+finger, width and c a least-squares problem over joint angles, in the middle 90 % of their ranges,
+is solved from several starts. Its residuals are
 
-- the fingertip's distance from its place, forward and up; to the side lightly, from where it is
-  when stretched, at most :data:`SPREAD` beside the knuckle;
-- what reaches into the cylinder;
-- the angles, lightly, so that nothing turns that need not.
+- the fingertip's distance from its place, forward and up, and with a small weight to the side, from
+  its place when stretched, at most :data:`SPREAD` beside the knuckle;
+- the depths of the finger in the cylinder;
+- the angles, with a small weight.
 
-Taken is the combination of least cost that touches nothing and has every fingertip within
-:data:`NEAR` of its place, to the side within half a width.
+The combination of least cost without contacts is taken, with every fingertip within :data:`NEAR` of
+its place, sideways within half a width.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -40,35 +39,35 @@ from dexstack.model.scene import JointLayout, build_scene, wxyz
 from dexstack.onboarding.reaching import GAP, Finger, Place, Solution, half_extents, reach
 
 WIDTHS = (0.040, 0.034, 0.028, 0.022)
-"""Radius of the free space [m]; the first is that of a cube of 56 mm about its vertical axis."""
+"""Radii of the free space [m]; the first is that of a turning cube of 56 mm."""
 NEAR, SPREAD = 0.006, 0.02
 """[m]"""
 SNAP = np.cos(np.radians(20.0))
 ALWAYS = 0.9
-"""Links that overlap in this share of random poses do so by the shapes' coarseness."""
+"""Share of random poses in which links overlap that do not collide: their shapes are coarse."""
 _POSES, _MIDDLES, _SEED = 400, 6, 0
 _COMBINATIONS = 60
-"""Of the fingers' solutions that are looked at."""
+"""Largest number of combinations of the fingers' solutions that are tested."""
 
 
 @dataclass(frozen=True)
 class Mounted:
-    """A hand with its mount, and what was found on the way."""
+    """A hand with its mount, and findings."""
 
     hand: HandModel
     claw: bool
-    """Whether the fingers stand on the palm instead of beside it."""
+    """True if the fingers stand on the palm instead of beside it."""
     swing_joints: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 def rest(hand: HandModel, up: np.ndarray | None = None, forward: np.ndarray | None = None) -> Mounted:
-    """The hand with its mount, poses "home" and, unless it is a claw, "flat", swing joints and
-    pairs of links that do not collide.
+    """Return the hand with its mount, poses "home" and, unless it is a claw, "flat", swing joints
+    and pairs of links that do not collide.
 
     Args:
-        hand: mounted anyhow.
-        up, forward: (3,) in the palm frame where a person knows them.
+        hand: with any mount.
+        up, forward: (3,) in the palm frame; None: by the rules.
     """
     mounted = _mounted(hand, up, forward)
     figure = _Figure(mounted.hand)
@@ -85,7 +84,7 @@ def rest(hand: HandModel, up: np.ndarray | None = None, forward: np.ndarray | No
         if not _Figure(hand).touching(flat):
             hand = replace(hand, poses={"home": home, "flat": flat})
     if always:
-        notes.append(f"overlap in nearly every pose, so that they do not collide: {_pairs(always)}")
+        notes.append(f"do not collide, because they overlap in nearly every pose: {_pairs(always)}")
     return replace(mounted, hand=hand, swing_joints=_swings(hand, mounted.claw), notes=tuple(notes))
 
 
@@ -94,57 +93,54 @@ def _pairs(pairs: tuple[tuple[str, str], ...]) -> str:
 
 
 class _Figure:
-    """A hand's bodies and shapes at any joint angles."""
+    """Bodies and shapes of a hand at given joint angles."""
 
     def __init__(self, hand: HandModel) -> None:
         self.hand = hand
         self._model = build_scene(hand, None, camera=False).compile()
         self._data, self._layout = mujoco.MjData(self._model), JointLayout(self._model)
-        self._numbers = [self._model.body(body.name).id for body in hand.bodies]
+        self._bodies = [self._model.body(body.name).id for body in hand.bodies]
 
     def _at(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         self._data.qpos[:] = self._layout.coordinates(q)
         mujoco.mj_kinematics(self._model, self._data)
-        return self._data.xpos[self._numbers], self._data.xmat[self._numbers].reshape(-1, 3, 3)
+        return self._data.xpos[self._bodies], self._data.xmat[self._bodies].reshape(-1, 3, 3)
 
     def tips(self, q: np.ndarray) -> np.ndarray:
-        """(F, 3) [m]"""
+        """Return the fingertips (F, 3) [m]."""
         p, R = self._at(q)
         return np.array([p[t.body] + R[t.body] @ t.p_BT for t in self.hand.fingertips])
 
     def knuckles(self) -> np.ndarray:
-        """(F, 3) where the fingers begin [m]."""
+        """Return the first joints (F, 3) of the fingers [m]."""
         p, _ = self._at(self.stretched())
         return np.array([p[i] for i, body in enumerate(self.hand.bodies) if body.parent == 0])
 
     def stretched(self) -> np.ndarray:
+        """Return the joint angles (N,) nearest to zero [rad]."""
         return np.clip(np.zeros(len(self.hand.joint_names)), self.hand.lower, self.hand.upper)
 
     def random(self) -> np.ndarray:
-        """(n, N)"""
-        return np.random.default_rng(_SEED).uniform(
-            self.hand.lower, self.hand.upper, (_POSES, len(self.hand.lower))
-        )
+        """Return random joint angles (n, N) [rad]."""
+        rng = np.random.default_rng(_SEED)
+        return rng.uniform(self.hand.lower, self.hand.upper, (_POSES, len(self.hand.lower)))
 
     def touching(self, q: np.ndarray) -> tuple[tuple[str, str], ...]:
-        """Pairs of links that overlap."""
+        """Return the pairs of links that overlap."""
         self._at(q)
         mujoco.mj_collision(self._model, self._data)
         bodies = [self._model.geom_bodyid[c.geom] for c in self._data.contact if c.dist < 0.0]
-        return tuple(
-            sorted({(self._model.body(a).name, self._model.body(b).name) for a, b in map(sorted, bodies)})
-        )
+        name = lambda b: self._model.body(b).name  # noqa: E731
+        return tuple(sorted({(name(a), name(b)) for a, b in map(sorted, bodies)}))
 
     def overlapping(self) -> tuple[tuple[str, str], ...]:
-        """Pairs that overlap in nearly every pose."""
-        counts: dict[tuple[str, str], int] = {}
-        for q in self.random():
-            for pair in self.touching(q):
-                counts[pair] = counts.get(pair, 0) + 1
+        """Return the pairs of links that overlap in nearly every pose."""
+        counts = Counter(pair for q in self.random() for pair in self.touching(q))
         return tuple(sorted(pair for pair, count in counts.items() if count >= ALWAYS * _POSES))
 
     def palm(self) -> tuple[np.ndarray, np.ndarray]:
-        """Lowest and highest corner of each shape of the palm in the world (n, 3)."""
+        """Return the lowest and the highest corner (n, 3) of the shapes' boxes of the palm in the
+        world [m]."""
         p, R = self._at(self.stretched())
         boxes = []
         for shape in self.hand.bodies[0].shapes:
@@ -155,7 +151,7 @@ class _Figure:
 
     @functools.cached_property
     def top(self) -> float:
-        """Height over which a fifth of the palm's area lies [m]: a rim or a thumb's base may stand
+        """Height above which a fifth of the palm's area lies [m]: a rim or the thumb's base may be
         higher."""
         low, high = self.palm()
         x, y = (np.linspace(low[:, k].min(), high[:, k].max(), 40) for k in (0, 1))
@@ -166,7 +162,7 @@ class _Figure:
 
 
 def _mounted(hand: HandModel, up: np.ndarray | None, forward: np.ndarray | None) -> Mounted:
-    """In the world frame here: the palm's."""
+    """Return the hand with its orientation and side, the palm frame at the world's origin."""
     figure = _Figure(replace(hand, p_WP=np.zeros(3), quat_WP=np.array([1.0, 0.0, 0.0, 0.0])))
     nhat = _up(figure) if up is None else up / np.linalg.norm(up)
     knuckles = figure.knuckles()
@@ -207,17 +203,14 @@ def _up(figure: _Figure) -> np.ndarray:
 def _home(
     hand: HandModel, claw: bool
 ) -> tuple[np.ndarray, np.ndarray, list[str], tuple[tuple[str, str], ...]]:
-    """Angles (N,), the middle of the grasp (2,) in the world [m], notes, and pairs of links that
-    overlap even so."""
+    """Return the angles (N,), the middle of the grasp (2,) in the world [m], notes, and pairs of
+    links that overlap in spite of the search."""
     figure, best = _Figure(hand), None
     fingers = [Finger(hand, f) for f in range(len(hand.chains))]
     for width in WIDTHS:
         found = []
         for c in _middles(figure, claw):
-            solutions = [
-                reach(finger, place)
-                for finger, place in zip(fingers, _places(figure, claw, c, width), strict=True)
-            ]
+            solutions = list(map(reach, fingers, _places(figure, claw, c, width)))
             found.append((*_together(figure, solutions), c))
         for touching, miss, cost, q, c in sorted(found, key=lambda one: (len(one[0]), one[1] > NEAR, one[2])):
             if not touching and miss <= NEAR:
@@ -227,15 +220,16 @@ def _home(
     assert best is not None
     (_, miss, _), q, c, touching, width = best
     notes = [
-        f"at home a fingertip is {1e3 * miss:.0f} mm from its place beside a free cylinder of {1e3 * width:.0f} mm radius"
+        f"at home a fingertip is {1e3 * miss:.0f} mm from its place beside a free cylinder of "
+        f"{1e3 * width:.0f} mm radius"
     ]
     if touching:
-        notes.append(f"overlap at home whatever was tried, so that they do not collide: {_pairs(touching)}")
+        notes.append(f"do not collide, because they overlap at home: {_pairs(touching)}")
     return q, c, notes, touching
 
 
 def _middles(figure: _Figure, claw: bool) -> np.ndarray:
-    """(n, 2) middles of the grasp to try [m]."""
+    """Return the candidates (n, 2) for the middle of the grasp [m]."""
     if claw:
         return figure.knuckles()[:, :2].mean(axis=0, keepdims=True)
     low, high = (f(x, axis=0) for f, x in zip((np.min, np.max), figure.palm(), strict=True))
@@ -243,7 +237,7 @@ def _middles(figure: _Figure, claw: bool) -> np.ndarray:
 
 
 def _row(figure: _Figure) -> np.ndarray:
-    """y of the fingertips without the thumb's, as they stand in a row [m]."""
+    """Return y of the fingertips without the thumb's, in a row [m]."""
     knuckles, tips = figure.knuckles()[:, 1], figure.tips(figure.stretched())[:, 1]
     row = knuckles + np.clip(tips - knuckles, -SPREAD, SPREAD)
     return row[:-1] if len(row) > 1 else row
@@ -263,13 +257,12 @@ def _places(figure: _Figure, claw: bool, c: np.ndarray, width: float) -> list[Pl
 def _together(
     figure: _Figure, fingers: Sequence[list[Solution]]
 ) -> tuple[tuple[tuple[str, str], ...], float, float, np.ndarray]:
-    """Pairs that touch, worst miss, cost and angles of the best combination of the fingers'
+    """Return touching pairs, worst miss, cost and angles of the best combination of the fingers'
     solutions."""
-    combinations = list(itertools.product(*(solutions[:3] for solutions in fingers)))
+    combinations = itertools.product(*(solutions[:3] for solutions in fingers))
+    cheapest = sorted(combinations, key=lambda one: sum(solution.cost for solution in one))
     best = None
-    for chosen in sorted(combinations, key=lambda one: sum(solution.cost for solution in one))[
-        :_COMBINATIONS
-    ]:
+    for chosen in cheapest[:_COMBINATIONS]:
         q = np.concatenate([solution.q for solution in chosen])
         found = figure.touching(q), max(s.miss for s in chosen), sum(s.cost for s in chosen), q
         if best is None or len(found[0]) < len(best[0]):
@@ -281,8 +274,8 @@ def _together(
 
 
 def _swings(hand: HandModel, claw: bool) -> tuple[str, ...]:
-    """Of each finger but the thumb the joint that at home moves its tip from side to side, if one
-    does."""
+    """Return, for each finger but the thumb, the joint that moves its tip from side to side at home,
+    if there is one."""
     figure, home, step = _Figure(hand), hand.home, 1e-4
     tips, names, j = figure.tips(home), [], 0
     for f, count in enumerate(hand.chains):

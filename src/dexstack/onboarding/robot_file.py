@@ -1,5 +1,4 @@
-"""Robot files of others, URDF and MJCF, compiled by MuJoCo: how they are found, made readable and
-refused."""
+"""Reading of any robot file, URDF or MJCF, through MuJoCo."""
 
 from __future__ import annotations
 
@@ -12,24 +11,23 @@ import mujoco
 import numpy as np
 
 from dexstack.errors import ConfigError
-from dexstack.geometry.primitives import convex_hull
 from dexstack.model.urdf import Mimic, read_mimic
+from dexstack.onboarding.primitives import convex_hull
 from dexstack.onboarding.repair import read_mesh
 
 
 @dataclass(frozen=True)
 class RobotFile:
-    """A robot as MuJoCo compiled it, no two bodies merged, and what MuJoCo does not keep."""
+    """A robot compiled by MuJoCo, without merged bodies, and values that MuJoCo does not keep."""
 
     path: Path
     model: mujoco.MjModel
     speeds: dict[str, float] = field(default_factory=dict)
-    """Speed limits of joints by name, as far as the file has them [rad/s]."""
+    """Speed limits by joint name, where the file has them [rad/s]."""
     followers: dict[str, Mimic | str] = field(default_factory=dict)
-    """Joints that follow another one, and how; or by what they are coupled, where that is nothing
-    so simple."""
+    """Coupled joints: linearly to another one, or a description of another kind of coupling."""
     balanced: bool = False
-    """Whether inertias that no rigid body has became spheres' of the same mean."""
+    """True if impossible inertias were replaced by spherical ones of the same mean."""
 
     @property
     def where(self) -> str:
@@ -37,18 +35,17 @@ class RobotFile:
 
 
 def read_robot(path: str | Path) -> RobotFile:
-    """Read a URDF, whose meshes may be in any format that ``object add`` reads, or an MJCF with its
-    includes.
+    """Read a URDF, with meshes in any format of ``object add``, or an MJCF with its includes.
 
     Raises:
-        ConfigError: the file or one of its meshes is missing or malformed, or MuJoCo refuses it.
+        ConfigError: the file or one of its meshes is missing or malformed, or MuJoCo rejects it.
     """
     path = Path(path)
     try:
         root = ET.fromstring(path.read_bytes())
     except OSError as error:
         raise ConfigError(f"cannot read the robot file {path}: {error.strerror}") from None
-    except (ET.ParseError, ValueError, LookupError) as error:  # the last two: an encoding that nobody knows
+    except (ET.ParseError, ValueError, LookupError) as error:  # the last two: an unknown encoding
         raise ConfigError(f"{path} is not valid XML: {error}") from None
     if root.tag not in ("robot", "mujoco"):
         raise ConfigError(
@@ -65,9 +62,7 @@ def read_robot(path: str | Path) -> RobotFile:
         assets = _made_readable(path, root)
         spec = mujoco.MjSpec.from_string(ET.tostring(root, encoding="unicode"), assets=assets)
         for body in spec.bodies:
-            if (
-                not body.joints and not body.explicitinertial
-            ):  # a URDF means no mass, MuJoCo would weigh the shapes
+            if not body.joints and not body.explicitinertial:  # massless in a URDF, not in MuJoCo
                 for geom in body.geoms:
                     geom.mass = 0.0
         model = _compiled(spec)
@@ -79,11 +74,11 @@ def read_robot(path: str | Path) -> RobotFile:
 
 
 def _compiled(spec: mujoco.MjSpec) -> mujoco.MjModel:
-    spec.compiler.fusestatic = False  # fixed links keep their names, which may be those of fingertips
+    spec.compiler.fusestatic = False  # keep fixed links, which may be fingertips
     spec.compiler.discardvisual = True
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        warnings.filterwarnings("error", "Inertia matrix")  # a body next to nothing, which no simulator moves
+        warnings.filterwarnings("error", "Inertia matrix")  # nearly zero: cannot be simulated
         try:
             return spec.compile()
         except ValueError as error:
@@ -94,10 +89,12 @@ def _compiled(spec: mujoco.MjSpec) -> mujoco.MjModel:
 
 
 def _made_readable(path: Path, urdf: ET.Element) -> dict[str, bytes]:
-    """Take visuals, and couplings, which are read apart, out of a URDF; give MuJoCo the convex
-    hulls of its meshes, by name, not files."""
+    """Remove visuals and couplings, which are read separately, from a URDF, and refer to the convex
+    hulls of its meshes, which are returned by name."""
     if any("xacro" in str(element.tag) for element in urdf.iter()):
-        raise ConfigError(f"{path} is xacro, not yet URDF: run xacro {path.name} > robot.urdf first")
+        raise ConfigError(
+            f"{path} is a xacro file; convert it first: xacro {path.name} > {path.stem}_expanded.urdf"
+        )
     assets: dict[str, bytes] = {}
     hulls: dict[Path, str] = {}
     links = {link.get("name", "") for link in urdf.findall("link")}
@@ -105,7 +102,8 @@ def _made_readable(path: Path, urdf: ET.Element) -> dict[str, bytes]:
         for end in (*joint.findall("parent"), *joint.findall("child")):
             if end.get("link") not in links:
                 raise ConfigError(
-                    f"joint '{joint.get('name')}' of {path} refers to the link '{end.get('link')}', which does not exist"
+                    f"joint '{joint.get('name')}' of {path} refers to the link '{end.get('link')}', which "
+                    "does not exist"
                 )
         for mimic in joint.findall("mimic"):
             joint.remove(mimic)
@@ -128,23 +126,15 @@ def _made_readable(path: Path, urdf: ET.Element) -> dict[str, bytes]:
 
 
 def _mesh_file(path: Path, link: str, name: str) -> Path:
-    """Where a mesh lies: as the URDF says, or for package:// under the file's folder or one above
+    """Return a mesh's path: the URDF's, or for package:// under the file's folder or one above
     it."""
     plain = name.split("://", 1)[-1]
-    below = Path(plain.split("/", 1)[-1]) if name.startswith(("package://", "model://")) else Path(plain)
+    below = plain.split("/", 1)[-1] if name.startswith(("package://", "model://")) else plain
     folders = [path.parent, *path.resolve().parents] if "://" in name else [path.parent]
-    found = next(
-        (
-            folder / file
-            for folder in folders[:4]
-            for file in (below, Path(plain))
-            if (folder / file).is_file()
-        ),
-        None,
-    )
-    if found is None:
-        raise ConfigError(f"the mesh '{name}' of the link '{link}' is missing: it is not in {path.parent}")
-    return found
+    for file in (folder / name for folder in folders[:4] for name in (below, plain)):
+        if file.is_file():
+            return file
+    raise ConfigError(f"the mesh '{name}' of the link '{link}' is missing: it is not in {path.parent}")
 
 
 def _speeds(path: Path, urdf: ET.Element) -> dict[str, float]:
@@ -173,8 +163,8 @@ def _mimics(path: Path, urdf: ET.Element) -> dict[str, Mimic]:
 
 
 def _followers(model: mujoco.MjModel) -> dict[str, Mimic | str]:
-    """Joints under an equality of degree one, and by what others are coupled: an equality of
-    another kind, a tendon over several joints."""
+    """Return the joints that are coupled by an equality of degree one, and those coupled by other
+    equalities or by a tendon over several joints, with a description."""
     found: dict[str, Mimic | str] = {}
     for e in np.flatnonzero(model.eq_type == mujoco.mjtEq.mjEQ_JOINT):
         j, other = model.eq_obj1id[e], model.eq_obj2id[e]
@@ -184,10 +174,9 @@ def _followers(model: mujoco.MjModel) -> dict[str, Mimic | str]:
             found[name] = "a constant"
         elif bent:
             found[name] = f"a polynomial of '{model.joint(other).name}'"
-        else:  # MuJoCo counts both from where they are in the file
-            found[name] = Mimic(
-                model.joint(other).name, ratio, offset + model.qpos0[j] - ratio * model.qpos0[other]
-            )
+        else:  # MuJoCo measures both from their reference positions
+            offset = offset + model.qpos0[j] - ratio * model.qpos0[other]
+            found[name] = Mimic(model.joint(other).name, ratio, offset)
     for t in range(model.ntendon):
         wrapped = slice(model.tendon_adr[t], model.tendon_adr[t] + model.tendon_num[t])
         of_joints = model.wrap_type[wrapped] == mujoco.mjtWrap.mjWRAP_JOINT

@@ -1,10 +1,10 @@
-"""Where the object is: images to detections to one pose per tag bundle to a filtered pose with its
+"""Pose of the object from images: tag detections, one pose per tag bundle, a filtered pose with its
 covariance; and simulated images.
 
-Nothing here knows ROS. Frames: W world, P palm, C camera (x right, y down, z forward, as ROS
-optical frames), O object or any other body that carries tags, T one tag (x right, y up, z out of
-the print). ``X_AB`` takes points from B to A. SI units; pixels count from the centre of the first
-pixel, which is (0, 0), as in OpenCV and camera_info.
+Independent of ROS. Frames: W world, P palm, C camera (x right, y down, z forward, as ROS optical
+frames), O object or any other body that carries tags, T one tag (x right, y up, z out of the
+print). ``X_AB`` takes points from B to A. SI units; the centre of the first pixel is (0, 0), as in
+OpenCV and camera_info.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import importlib.util
 from dexstack.errors import ConfigError
 
 NEEDED = {"cv2": "opencv-python-headless", "pupil_apriltags": "pupil-apriltags"}
-"""Modules of the extra [camera] and the packages that bring them."""
+"""Packages of the extra [camera], by module."""
 
 
 def require_camera() -> None:
-    """Refuse before anything that needs OpenCV is imported.
+    """Check that the extra [camera] is installed, before modules that need OpenCV are imported.
 
     Raises:
         ConfigError: the extra [camera] is not installed.

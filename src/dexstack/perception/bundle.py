@@ -1,4 +1,4 @@
-"""Tag bundles: a rigid body with tags at known places, read from YAML.
+"""Tag bundles: rigid bodies with tags at known places, as YAML files.
 
 .. code-block:: yaml
 
@@ -38,16 +38,16 @@ class Tag:
     edge: float
     """[m]"""
     X_OT: Transform
-    """Its pose: origin in its centre, x right, y up, z out of the print."""
+    """Pose on the body: origin in the tag's centre, x right, y up, z out of the print."""
 
     @property
     def corners(self) -> np.ndarray:
-        """(4, 3) in the body's frame, in the order of a detection's."""
+        """(4, 3) corners in the body's frame [m], in the order of a detection's."""
         return self.X_OT.apply(self.edge * CORNERS)
 
     @property
     def normal(self) -> np.ndarray:
-        """(3,) out of the print, body's frame."""
+        """(3,) unit vector out of the print, body's frame."""
         return self.X_OT.R[:, 2]
 
 
@@ -60,7 +60,7 @@ class TagBundle:
 
     @property
     def points(self) -> np.ndarray:
-        """(4 n, 3) all corners, body's frame."""
+        """(4 n, 3) all corners, body's frame [m]."""
         return np.concatenate([tag.corners for tag in self.tags.values()])
 
 
@@ -68,8 +68,7 @@ def load_bundle(path: str | Path) -> TagBundle:
     """Read a bundle.
 
     Raises:
-        ConfigError: a missing or malformed file, a tag named twice, a normal that is not square to
-            up.
+        ConfigError: a missing or malformed file, a duplicate tag, a normal not perpendicular to up.
     """
     path = Path(path)
     document = read_yaml(path, ("name", "tags"))
@@ -79,7 +78,7 @@ def load_bundle(path: str | Path) -> TagBundle:
     for k, entry in enumerate(document["tags"]):
         tag = _tag(path, f"tags[{k}]", entry)
         if tag.tag in tags:
-            raise ConfigError(f"{path}: the tag {tag.tag} is there twice")
+            raise ConfigError(f"{path}: the tag {tag.tag} is listed twice")
         tags[tag.tag] = tag
     return TagBundle(str(document["name"]), tags)
 
@@ -89,7 +88,7 @@ def _tag(path: Path, where: str, entry: Any) -> Tag:
     if not isinstance(entry, dict) or set(entry) != set(keys):
         raise ConfigError(f"{path}: '{where}' must have exactly the entries {', '.join(keys)}")
     number = entry["id"]
-    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < COUNT:
+    if type(number) is not int or not 0 <= number < COUNT:
         raise ConfigError(
             f"{path}: '{where}.id' must be a whole number from 0 to {COUNT - 1}, got {number!r}"
         )
@@ -100,22 +99,18 @@ def _tag(path: Path, where: str, entry: Any) -> Tag:
     lengths = np.linalg.norm(normal), np.linalg.norm(up)
     if min(lengths) < 1e-3 or abs(normal @ up) > 0.02 * lengths[0] * lengths[1]:
         raise ConfigError(
-            f"{path}: '{where}.normal' and '{where}.up' must be square to each other, got {entry['normal']} and {entry['up']}"
+            f"{path}: '{where}.normal' and '{where}.up' must be perpendicular, got {entry['normal']} and "
+            f"{entry['up']}"
         )
     z = normal / lengths[0]
     y = up - (up @ z) * z
     y /= np.linalg.norm(y)
-    return Tag(
-        number,
-        edge,
-        Transform(
-            np.column_stack([np.cross(y, z), y, z]), number_list(path, f"{where}.centre", entry["centre"], 3)
-        ),
-    )
+    centre = number_list(path, f"{where}.centre", entry["centre"], 3)
+    return Tag(number, edge, Transform(np.column_stack([np.cross(y, z), y, z]), centre))
 
 
 def save_bundle(path: str | Path, bundle: TagBundle, comment: str) -> None:
-    """Write a bundle that :func:`load_bundle` reads.
+    """Write a bundle for :func:`load_bundle`.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -140,10 +135,10 @@ def save_bundle(path: str | Path, bundle: TagBundle, comment: str) -> None:
 
 
 def object_bundle(name: str | Path) -> TagBundle:
-    """The tags of an object: ``tags.yaml`` beside the object's YAML.
+    """Read the tags of an object from ``tags.yaml`` in the folder of the object's YAML.
 
     Raises:
-        ConfigError: there is none, or it is malformed.
+        ConfigError: a missing or malformed file.
     """
     folder = (
         Path(name).parent if Path(name).suffix in (".yaml", ".yml") else data_dir() / "objects" / str(name)
@@ -152,10 +147,10 @@ def object_bundle(name: str | Path) -> TagBundle:
         raise ConfigError(f"unknown object '{name}'")
     path = folder / "tags.yaml"
     if not path.is_file():
-        raise ConfigError(f"the object '{name}' carries no tags: there is no {path}; see docs/perception.md")
+        raise ConfigError(f"the object '{name}' has no tags: there is no {path}; see docs/perception.md")
     return load_bundle(path)
 
 
 def base_bundle() -> TagBundle:
-    """The tags on the hand's base, in the palm frame."""
+    """Read the tags on the hand's base, in the palm frame."""
     return load_bundle(data_dir() / "hands" / "base_tags.yaml")

@@ -1,5 +1,4 @@
-"""Where the camera stands: its pose in the palm frame, from pictures of the tags on the hand's
-base."""
+"""Calibration of the camera's pose in the palm frame, from pictures of the tags on the hand's base."""
 
 from __future__ import annotations
 
@@ -24,24 +23,24 @@ from dexstack.perception.tags import Detection
 
 
 class CameraCalibration(NamedTuple):
-    """Outcome of a calibration."""
+    """Result of a calibration."""
 
     X_PC: Transform
     """The camera in the palm frame."""
     reprojection: float
-    """Root mean square distance of a corner from where it was expected [px]."""
+    """Root mean square reprojection error of a corner [px]."""
     worst: float
-    """[px]"""
+    """Largest reprojection error [px]."""
     spread: np.ndarray
     """(6,) standard deviation from picture to picture [m, rad], along the palm's axes."""
     pictures: int
     tags: tuple[int, ...]
-    """What it rests on."""
+    """Tags used."""
     outliers: tuple[int, ...]
-    """Tags of the base that are not where its YAML says."""
+    """Tags of the base that do not agree with its YAML."""
     focal_ratio: float
-    """Focal length that fits the tags best, over the camera's own: far from 1 where intrinsics, or
-    the tags' printed size, are wrong."""
+    """Best-fitting focal length relative to the camera's: far from 1 if the intrinsics, or the tags'
+    printed size, are wrong."""
     focal_sigma: float
     """Standard deviation of that ratio."""
 
@@ -49,57 +48,55 @@ class CameraCalibration(NamedTuple):
 def calibrate_camera(
     pictures: Sequence[Sequence[Detection]], base: TagBundle, camera: CameraModel
 ) -> CameraCalibration:
-    """The camera's pose from several pictures of tags that stand still in the palm frame.
+    """Calibrate the camera's pose from several pictures of tags at rest in the palm frame.
 
     Raises:
-        ConfigError: too few pictures show the tags.
+        ConfigError: too few pictures show the tags, or the tags contradict the bundle.
     """
     solved = [
         (d, s) for d in pictures if (s := solve_bundle(d, base, camera)) is not None and s.other is None
     ]
     if len(solved) < 3:
         raise ConfigError(
-            f"{len(solved)} of {len(pictures)} pictures show tags of the bundle '{base.name}' clearly enough; three are needed"
+            f"{len(solved)} of {len(pictures)} pictures show tags of the bundle '{base.name}' clearly "
+            "enough; three are needed"
         )
-    tags = sorted({t for _, s in solved for t in (*s.tags, *s.outliers)})
     means = []
-    for tag in tags:  # the tags stand still: their mean corners are one picture with less noise
-        corners = np.array([d.corners for found, _ in solved for d in found if d.tag == tag])
-        clear = np.array([d.clear for found, _ in solved for d in found if d.tag == tag])
+    for tag in sorted({t for _, s in solved for t in (*s.tags, *s.outliers)}):
+        # at rest: the median corners of all pictures are one picture with less noise
+        shown = [d for found, _ in solved for d in found if d.tag == tag]
+        corners, clear = (np.array([getattr(d, key) for d in shown]) for key in ("corners", "clear"))
         means.append(Detection(tag, np.median(corners, axis=0), 100.0, clear.mean(axis=0) > 0.5))
     mean = solve_bundle(means, base, camera)
     if mean is None:
         raise ConfigError(
-            f"the tags of the bundle '{base.name}' do not fit together: is its YAML right, and did nothing move?"
+            f"the tags of the bundle '{base.name}' contradict each other: check its YAML, and that nothing "
+            "moved"
         )
     X_PC = mean.X_CO.inverse
     means = [d for d in means if d.tag in mean.tags]
     each = np.array([difference(s.X_CO.inverse, X_PC) for _, s in solved])
-    misses = np.array(
-        [
-            np.linalg.norm(d.corners - camera.project(mean.X_CO.apply(base.tags[d.tag].corners)), axis=1)
-            for d in means
-        ]
-    )
+    expected = [camera.project(mean.X_CO.apply(base.tags[d.tag].corners)) for d in means]
+    misses = np.linalg.norm(np.array([d.corners for d in means]) - expected, axis=2)
     ratio, sigma = _focal_ratio(means, base, camera, mean.X_CO)
     return CameraCalibration(
-        X_PC,
-        float(np.sqrt((misses**2).mean())),
-        float(misses.max()),
-        each.std(axis=0),
-        len(solved),
-        mean.tags,
-        mean.outliers,
-        ratio,
-        sigma,
+        X_PC=X_PC,
+        reprojection=float(np.sqrt((misses**2).mean())),
+        worst=float(misses.max()),
+        spread=each.std(axis=0),
+        pictures=len(solved),
+        tags=mean.tags,
+        outliers=mean.outliers,
+        focal_ratio=ratio,
+        focal_sigma=sigma,
     )
 
 
 def _focal_ratio(
     means: Sequence[Detection], base: TagBundle, camera: CameraModel, X_CO: Transform
 ) -> tuple[float, float]:
-    """The factor on the focal length with which the tags fit best, and its standard deviation;
-    Gauss–Newton over pose and factor."""
+    """Return the factor on the focal length with which the tags fit best, and its standard
+    deviation, by Gauss–Newton over pose and factor."""
     points = np.concatenate([base.tags[d.tag].corners for d in means])
     uv = np.concatenate([camera.normalised(d.corners) for d in means])
     ratio = 1.0
@@ -111,12 +108,9 @@ def _focal_ratio(
     J = np.empty((uv.size, 7))
     residual = uv.ravel() - project(X_CO, ratio)
     for _ in range(15):
-        for k in range(6):
-            step = np.zeros(6)
-            step[k] = 1e-6
-            J[:, k] = (
-                project(Transform(exp(step[3:]) @ X_CO.R, X_CO.p + step[:3]), ratio) - project(X_CO, ratio)
-            ) / 1e-6
+        for k, step in enumerate(1e-6 * np.eye(6)):
+            moved = Transform(exp(step[3:]) @ X_CO.R, X_CO.p + step[:3])
+            J[:, k] = (project(moved, ratio) - project(X_CO, ratio)) / 1e-6
         J[:, 6] = project(X_CO, 1.0)
         step, *_ = np.linalg.lstsq(J, residual, rcond=None)
         X_CO = Transform(exp(step[3:6]) @ X_CO.R, X_CO.p + step[:3])
@@ -127,7 +121,7 @@ def _focal_ratio(
 
 
 def save_mount(path: str | Path, c: CameraCalibration | HandEye, camera: CameraModel) -> None:
-    """Write what :func:`load_mount` reads.
+    """Write a file for :func:`load_mount`.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -144,12 +138,13 @@ def save_mount(path: str | Path, c: CameraCalibration | HandEye, camera: CameraM
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         text = yaml.safe_dump(document, sort_keys=False, default_flow_style=None)
         Path(path).write_text(
-            f"# The camera's optical frame in the palm frame [m, w x y z]. Written by dexstack calibrate.\n{text}"
+            "# The camera's optical frame in the palm frame [m, w x y z]. Written by dexstack "
+            f"calibrate.\n{text}"
         )
 
 
 def load_mount(path: str | Path, hand: HandModel) -> Transform:
-    """The optical frame in the world, X_WC.
+    """Read the optical frame in the world, X_WC.
 
     Raises:
         ConfigError: a missing or malformed file.
@@ -158,20 +153,16 @@ def load_mount(path: str | Path, hand: HandModel) -> Transform:
     document = read_yaml(
         path, ("position", "quaternion"), ("reprojection_px", "pictures", "measured", "camera")
     )
-    pose = np.concatenate(
-        [
-            number_list(path, "position", document["position"], 3),
-            quaternion(path, "quaternion", document["quaternion"]),
-        ]
-    )
-    return Transform.of_pose([*hand.p_WP, *hand.quat_WP]).compose(Transform.of_pose(pose))
+    position = number_list(path, "position", document["position"], 3)
+    X_PC = Transform.of_pose([*position, *quaternion(path, "quaternion", document["quaternion"])])
+    return Transform.of_pose([*hand.p_WP, *hand.quat_WP]).compose(X_PC)
 
 
 def reprojection_picture(
     image: np.ndarray, found: Sequence[Detection], bundle: TagBundle, camera: CameraModel, X_CO: Transform
 ) -> Any:
-    """(height, width, 3) uint8 RGB: where the corners were found (green) and where the calibration
-    expects them (red), magnified misses."""
+    """Draw the detected tags (green) and the reprojection errors, 50 times enlarged (red), as (height,
+    width, 3) uint8 RGB."""
     picture = cv2.cvtColor(image, cv2.COLOR_GRAY2RGB) if image.ndim == 2 else image.copy()
     for d in found:
         if d.tag not in bundle.tags:
@@ -186,14 +177,6 @@ def reprojection_picture(
             cv2.line(picture, a, b, (230, 60, 40), 1, cv2.LINE_AA, 4)
         x, y = np.round(d.corners.mean(axis=0)).astype(int).tolist()
         miss = np.linalg.norm(d.corners - expected, axis=1).mean()
-        cv2.putText(
-            picture,
-            f"{d.tag}: {miss:.2f} px",
-            (x - 30, y),
-            cv2.FONT_HERSHEY_SIMPLEX,
-            0.4,
-            (40, 80, 230),
-            1,
-            cv2.LINE_AA,
-        )
+        font = cv2.FONT_HERSHEY_SIMPLEX, 0.4, (40, 80, 230), 1, cv2.LINE_AA
+        cv2.putText(picture, f"{d.tag}: {miss:.2f} px", (x - 30, y), *font)
     return picture

@@ -1,4 +1,4 @@
-"""A device's clock beside ours: when by the system's clock was what it stamped?"""
+"""Conversion of a device's stamps to the system's clock."""
 
 from __future__ import annotations
 
@@ -7,27 +7,23 @@ from collections import deque
 from collections.abc import Callable
 
 WINDOW = 10.0
-"""Time over which the least delay counts [s]: 20 ppm of drift are 0.2 ms in it."""
+"""Window of the minimum delay [s]: a drift of 20 ppm is 0.2 ms in it."""
 STEP = 0.2
-"""A device's clock that is off by more than this has been set, or its delay has changed for good
-[s]."""
+"""Difference above which the device's clock was set, or its delay changed permanently [s]."""
 STEP_SAMPLES = 5
-"""So many samples in a row must say so."""
+"""Consecutive samples required for that."""
 
 
 class DeviceClock:
-    """Stamps of a device on the system's clock.
+    """Map from a device's clock to the system's clock.
 
-    The device's clock is compared with the monotonic one, which nobody sets; the least difference
-    in a window is that of the sample that was delayed least. A step of the system's clock is
-    thereby passed on at once, and drift is followed.
-
-    Nothing of what arrives says how long the least delayed sample was under way: that must be
-    known.
+    The device's clock is compared with the monotonic one; the least difference in a window is that
+    of the sample with the least delay. Steps of the system's clock take effect at once, and drift
+    is followed. The least delay cannot be observed and must be given.
 
     Args:
-        monotonic, system: our clocks [s]; simulated ones elsewhere.
-        least_delay: of a sample [s].
+        monotonic, system: clocks [s], replaced in tests.
+        least_delay: least delay of a sample [s].
     """
 
     def __init__(
@@ -40,10 +36,10 @@ class DeviceClock:
         self._least: deque[tuple[float, float]] = deque()  # (monotonic time, difference), both growing
         self._far: list[tuple[float, float]] = []
         self.steps = 0
-        """How often the device's clock was set."""
+        """Number of times that the device's clock was set."""
 
     def system_time(self, t: float) -> float:
-        """The system's time [s] of something that the device stamped ``t`` [s] and that has arrived
+        """Return the system's time [s] of a sample with the device's stamp ``t`` [s] that arrives
         now."""
         now = self._monotonic()
         sample = (now, now - t)

@@ -1,5 +1,5 @@
-"""What tags are glued on, as OpenSCAD drawings [mm]: a plate for tags that lie in one plane, a cap
-for a fingertip."""
+"""OpenSCAD drawings [mm] of carriers for tags: a plate for tags in one plane, a cap for a
+fingertip."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from dexstack.perception.hand_eye import HEIGHT
 from dexstack.perception.sheet import whole
 
 THICK, RIM, RECESS, WALL, PLAY = 4.0, 4.0, 0.3, 1.6, 0.25
-"""Of a plate, around its tags, of the place for a print, of a cap, between cap and finger [mm]."""
+"""Thickness of a plate, its rim around the tags, depth of a print's recess, wall of a cap, gap between
+cap and finger [mm]."""
 FLAT = 1e-6
-"""Tags lie in one plane when they are within this of it [m, -]."""
+"""Tolerance for tags in one plane [m, -]."""
 
 
 def write_drawing(path: str | Path, text: str) -> None:
@@ -29,8 +30,7 @@ def write_drawing(path: str | Path, text: str) -> None:
 
 
 def plate(bundle: TagBundle) -> str:
-    """A plate with a recess for every tag of a bundle; its frame lies in the first tag's centre, x
-    right, y up, z out of the print.
+    """Draw a plate with a recess for every tag of a bundle, in the frame of the first tag.
 
     Raises:
         ConfigError: the tags do not lie in one plane.
@@ -38,13 +38,15 @@ def plate(bundle: TagBundle) -> str:
     first, *_ = tags = list(bundle.tags.values())
     places = [(first.X_OT.inverse.compose(tag.X_OT), tag) for tag in tags]
     if any(abs(X.p[2]) > FLAT or abs(X.R[2, 2] - 1.0) > FLAT for X, _ in places):
-        raise ConfigError(f"the tags of '{bundle.name}' do not lie in one plane: there is no plate for them")
+        raise ConfigError(f"the tags of '{bundle.name}' do not lie in one plane, as a plate needs")
     corners = np.concatenate([X.apply(_card(tag)) for X, tag in places])[:, :2] * 1e3
     low, high = corners.min(axis=0) - RIM, corners.max(axis=0) + RIM
     lines = [
-        f"// Plate for the tags of '{bundle.name}' [mm]: print it flat, glue every tag into its recess, the notch up.",
-        f"// Its origin, the centre of tag {first.tag}, lies at {_numbers(first.X_OT.p * 1e3)} in the body's frame.",
-        "holes = [];  // centres of screw holes [x, y], as the base at hand has them",
+        f"// Plate for the tags of '{bundle.name}' [mm]: print it flat, glue every tag into its recess, the "
+        "notch up.",
+        f"// Its origin, the centre of tag {first.tag}, lies at {_numbers(first.X_OT.p * 1e3)} in the "
+        "body's frame.",
+        "holes = [];  // centres of your base's screw holes [x, y]",
         "difference() {",
         f"  translate({_numbers([*low, -THICK])}) cube({_numbers([*(high - low), THICK])});",
     ]
@@ -57,7 +59,8 @@ def plate(bundle: TagBundle) -> str:
             "  }",
         ]
     lines += [
-        f"  for (h = holes) translate([h[0], h[1], -{THICK + 1:g}]) cylinder(d = 3.4, h = {THICK + 2:g}, $fn = 32);",
+        f"  for (h = holes) translate([h[0], h[1], -{THICK + 1:g}]) cylinder(d = 3.4, h = {THICK + 2:g}, "
+        "$fn = 32);",
         "}",
         "",
     ]
@@ -65,21 +68,24 @@ def plate(bundle: TagBundle) -> str:
 
 
 def cap(tag: Tag, radius: float) -> str:
-    """A cap that slips over a fingertip, a ball of ``radius`` [m] on a cylinder: z out of the
-    print, y outwards, origin its centre."""
+    """Draw a cap for a fingertip, a sphere of ``radius`` [m] on a cylinder: z out of the print, y
+    outwards, origin in the fingertip's centre."""
     side, bore = whole(tag), 1e3 * radius + PLAY
     top, half = 1e3 * HEIGHT + RECESS, side / 2 + WALL
     return "\n".join(
         [
-            "// Cap for a fingertip [mm], four of them, for index, middle, ring and thumb: glue each tag in, the notch outwards.",
+            "// Cap for a fingertip [mm], four of them, for index, middle, ring and thumb: glue each tag "
+            "in, the notch outwards.",
             "difference() {",
             "  hull() {",
             f"    for (y = [-14, 0]) translate([0, y, 0]) sphere(r = {bore + WALL:.3f}, $fn = 96);",
-            f"    translate([-{half:.3f}, -{half:.3f}, {top - 2:.3f}]) cube([{2 * half:.3f}, {2 * half:.3f}, 2]);",
+            f"    translate([-{half:.3f}, -{half:.3f}, {top - 2:.3f}]) cube([{2 * half:.3f}, "
+            f"{2 * half:.3f}, 2]);",
             "  }",
             f"  hull() for (y = [-40, 0]) translate([0, y, 0]) sphere(r = {bore:.3f}, $fn = 96);",
             f"  translate([-50, -64, -50]) cube([100, 50, {50 + top - 3:.3f}]);",
-            f"  translate([-{side / 2:.3f}, -{side / 2:.3f}, {1e3 * HEIGHT:.3f}]) cube([{side:.3f}, {side:.3f}, 2]);",
+            f"  translate([-{side / 2:.3f}, -{side / 2:.3f}, {1e3 * HEIGHT:.3f}]) cube([{side:.3f}, "
+            f"{side:.3f}, 2]);",
             f"  translate([-1, {side / 2 - 0.01:.3f}, {1e3 * HEIGHT:.3f}]) cube([2, {WALL + 1:.3f}, 2]);",
             "}",
             "",
@@ -88,7 +94,7 @@ def cap(tag: Tag, radius: float) -> str:
 
 
 def _card(tag: Tag) -> np.ndarray:
-    """(4, 3) corners of a print with its border, tag frame [m]."""
+    """Return the corners (4, 3) of a print with its border, tag frame [m]."""
     half = whole(tag) / 2e3
     return np.array([[-half, -half, 0.0], [half, -half, 0.0], [half, half, 0.0], [-half, half, 0.0]])
 

@@ -1,4 +1,4 @@
-"""From one picture after the other to the object's pose: search, joint pose, filter."""
+"""The object's pose from consecutive pictures: tag search, pose of the bundle, filter."""
 
 from __future__ import annotations
 
@@ -9,37 +9,34 @@ import numpy as np
 
 from dexstack.perception.bundle import TagBundle
 from dexstack.perception.camera import CameraModel
+from dexstack.perception.camera_params import EstimatorParams
 from dexstack.perception.filter import PoseFilter, agree
-from dexstack.perception.params import EstimatorParams
 from dexstack.perception.pose import BundlePose, solve_bundle
 from dexstack.perception.se3 import Transform
 from dexstack.perception.tags import Detection, TagDetector
 
 MARGIN = 12
-"""Pixels around where the object is expected in which its tags are searched."""
-
-
+"""Margin of the search window around the expected object [px]."""
 CONFIRM = 0.15
-"""Two pictures this far apart may confirm each other [s]."""
+"""Longest time between two pictures that confirm each other [s]."""
 
 
 class Sight(enum.Enum):
-    """What a picture said."""
+    """Classification of a picture."""
 
     SEEN = "seen"
     PREDICTED = "predicted"
-    """No tag is seen, for so short a time that the pose is still known."""
+    """No usable tag, for less than the coasting time: the pose is predicted."""
     LOST = "lost"
-    """No tag is seen."""
+    """No tag."""
     AMBIGUOUS = "ambiguous"
-    """One face is seen, and either two poses fit it and nothing tells which, or no picture before
-    confirms the one that fits."""
+    """One face only, with two poses that fit, or with one that no earlier picture confirms."""
     COVERED = "covered"
-    """Something covers every tag in part."""
+    """Every tag is partly covered."""
     FROZEN = "frozen"
-    """The camera gives the same pixels again and again."""
+    """The camera repeats the same pixels."""
     STALE = "stale"
-    """The picture is not newer than the one before."""
+    """Not newer than the picture before."""
 
 
 class Estimate(NamedTuple):
@@ -49,26 +46,26 @@ class Estimate(NamedTuple):
     """Time of the picture [s]."""
     X_WO: Transform
     covariance: np.ndarray
-    """(6, 6) of shift [m] and rotation vector [rad], both along the axes of the world."""
+    """(6, 6) of translation [m] and rotation vector [rad], both along the axes of the world."""
 
 
 class Outcome(NamedTuple):
-    """Everything about one picture."""
+    """Result of one picture."""
 
     sight: Sight
     estimate: Estimate | None
-    """None: nothing is known."""
+    """None while the pose is unknown."""
     detections: list[Detection]
     seen: BundlePose | None
 
 
 class PoseEstimator:
-    """Follows one object.
+    """Tracks one object.
 
     Args:
-        bundle: its tags.
+        bundle: the object's tags.
         camera: intrinsics.
-        X_WC: where the camera stands.
+        X_WC: pose of the camera.
     """
 
     def __init__(
@@ -84,26 +81,26 @@ class PoseEstimator:
     def reset(self) -> None:
         """Forget the object."""
         self._filter.reset()
-        self._seen_at = self._t = -np.inf
+        self._observed_at = self._t = -np.inf
         self._missed = 0
         self._candidate: tuple[float, Transform] | None = None
-        """Time and pose of one face that another picture must confirm."""
+        """Time and pose from a single face, to be confirmed by another picture."""
         self._pixels: np.ndarray | None = None
         self._changed_at = -np.inf
         """Time of the first picture with these pixels [s]."""
 
     def process(self, t: float, grey: np.ndarray) -> Outcome:
-        """The next picture (height, width) uint8, taken at ``t`` [s].
+        """Process the next picture (height, width) uint8, taken at ``t`` [s].
 
-        Pictures that come late are not used, nor those of a camera that shows the same again and
-        again, whatever their stamps say; a time that goes back by more than a second is a new
-        beginning. The picture must stay as it is until the next one is processed.
+        Late pictures and repeated pixels, whatever their stamps, are not used; a time that goes back
+        by more than a second resets the estimator. The picture must not be changed before the next
+        one is processed.
         """
         if t <= self._t and self._t - t < 1.0:
             return Outcome(Sight.STALE, None, [], None)
         if t < self._t:
             self.reset()
-        elif t - self._seen_at > self.params.coast:
+        elif t - self._observed_at > self.params.coast:
             self._filter.reset()
         self._t = t
         expected = None
@@ -141,20 +138,18 @@ class PoseEstimator:
             if not seen.sure or seen.outliers:
                 self._missed += 1
                 return Sight.PREDICTED
-            self._filter.start(
-                t, X_WO, covariance
-            )  # faces that agree and nothing that does not: the body was knocked there
-        self._seen_at, self._missed, self._candidate = t, 0, None
+            self._filter.start(t, X_WO, covariance)  # all faces agree: the object was displaced
+        self._observed_at, self._missed, self._candidate = t, 0, None
         return Sight.SEEN
 
     def _confirmed(self, t: float, X_WO: Transform) -> bool:
-        """Whether the picture before, or one a moment earlier, said the same."""
+        """Return true if the last candidate is recent and agrees."""
         before, self._candidate = self._candidate, (t, X_WO)
         return before is not None and t - before[0] <= CONFIRM and agree(X_WO, before[1])
 
     def _search(self, grey: np.ndarray, expected: Transform | None) -> list[Detection]:
-        """Where the object is expected, at full resolution; everywhere, coarsely, when it was not
-        found there."""
+        """Detect tags near the expected pose at full resolution, or in the whole picture, decimated,
+        after a miss."""
         if expected is not None and not self._missed:
             window = self._window(grey, expected)
             if window is not None:
@@ -170,7 +165,5 @@ class PoseEstimator:
         reach = np.abs(self.bundle.points).max()
         slack = MARGIN + 3.0 * self.camera.focal / X_CO.p[2] * (spread[:3].max() + reach * spread[3:].max())
         low, high = np.maximum(uv.min(axis=0) - slack, 0).astype(int), (uv.max(axis=0) + slack).astype(int)
-        window = (low[0], low[1], min(high[0], grey.shape[1]), min(high[1], grey.shape[0]))
-        return (
-            tuple(map(int, window)) if window[2] - window[0] >= 16 and window[3] - window[1] >= 16 else None
-        )
+        left, top, right, bottom = map(int, (*low, *np.minimum(high, [grey.shape[1], grey.shape[0]])))
+        return (left, top, right, bottom) if right - left >= 16 and bottom - top >= 16 else None

@@ -1,12 +1,11 @@
-"""Pose filter on R³ × SO(3): an error-state Kalman filter with velocities that are forgotten.
+"""Pose filter on R³ × SO(3): an error-state Kalman filter with decaying velocities.
 
     ṗ = v,    v̇ = −v/τ + a,    Ṙ = [ω]× R,    ω̇ = −ω/τ + α,    a, α white
 
-The error is (δp, δθ, δv, δω), everything along the axes of the world: R = exp(δθ) R̂. The
-discretisation over dt is exact for the linear part. τ bounds what an object that is not seen may be
-thought to do: its uncertainty grows, but it does not fly away. An observation that contradicts the
-prediction by more than :data:`GATE` is not used; when the next few agree with each other instead,
-the filter starts anew.
+The error is (δp, δθ, δv, δω), all along the axes of the world: R = exp(δθ) R̂. The discretisation
+over dt is exact for the linear part. τ bounds the predicted motion of an object that is not seen. An
+observation that contradicts the prediction by more than :data:`GATE` is not used; when several
+consecutive ones agree with each other instead, the filter restarts.
 """
 
 from __future__ import annotations
@@ -18,16 +17,15 @@ from dexstack.perception.se3 import Transform, difference, exp
 GATE = 40.0
 """Largest squared Mahalanobis distance of an observation (6 degrees of freedom)."""
 AGREE = 3
-"""So many refused observations in a row that agree with each other are believed."""
+"""Consecutive rejected observations that must agree with each other for a restart."""
 FASTEST = (0.18, 3.0)
-"""A body is not thought to go on faster than this [m/s, rad/s]: a finger that throws it to a new
-place also stops it there."""
+"""Largest speeds of a prediction [m/s, rad/s]: a finger that throws the body also stops it."""
 NEAR = (0.01, 0.2)
-"""Observations agree within this [m, rad]."""
+"""Distance within which observations agree [m, rad]."""
 
 
 def agree(a: Transform, b: Transform) -> bool:
-    """Whether two observations may be of one body, a few pictures apart."""
+    """Return true if two observations, a few pictures apart, agree within :data:`NEAR`."""
     way = difference(a, b)
     return bool(np.linalg.norm(way[:3]) <= NEAR[0] and np.linalg.norm(way[3:]) <= NEAR[1])
 
@@ -36,8 +34,8 @@ class PoseFilter:
     """Pose and velocity of one body.
 
     Args:
-        acceleration_noise: root of the power density of a [m/s per sqrt(s)]; turn_noise: of α
-            [rad/s per sqrt(s)].
+        acceleration_noise: square root of the power density of a [m/s per sqrt(s)].
+        turn_noise: square root of the power density of α [rad/s per sqrt(s)].
         memory: τ [s].
     """
 
@@ -47,14 +45,14 @@ class PoseFilter:
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Discard the state."""
         self.t = np.nan
-        """Time of the state [s]; NaN: there is none."""
+        """Time of the state [s]; NaN without one."""
         self.X = Transform(np.eye(3), np.zeros(3))
         self.velocity = np.zeros(6)
         self.P = np.eye(12)
         """(12, 12) covariance of (δp, δθ, δv, δω)."""
-        self._refused: list[Transform] = []
+        self._rejected: list[Transform] = []
 
     @property
     def running(self) -> bool:
@@ -62,11 +60,11 @@ class PoseFilter:
 
     @property
     def covariance(self) -> np.ndarray:
-        """(6, 6) of the pose."""
+        """(6, 6) covariance of the pose."""
         return self.P[:6, :6]
 
     def predict(self, t: float) -> None:
-        """Go on to time ``t`` [s], not before the last one."""
+        """Predict the state at time ``t`` [s]; times before the state's are ignored."""
         dt = t - self.t
         if dt <= 0.0:
             return
@@ -75,8 +73,8 @@ class PoseFilter:
         b = tau * (1.0 - a)
         for part, fastest in zip((self.velocity[:3], self.velocity[3:]), FASTEST, strict=True):
             part *= min(1.0, fastest / max(float(np.linalg.norm(part)), 1e-9))
-        self.X = Transform(exp(b * self.velocity[3:]) @ self.X.R, self.X.p + b * self.velocity[:3])
         turn = exp(b * self.velocity[3:])
+        self.X = Transform(turn @ self.X.R, self.X.p + b * self.velocity[:3])
         self.velocity = a * self.velocity
         F = np.eye(12)
         F[3:6, 3:6] = turn
@@ -92,10 +90,13 @@ class PoseFilter:
         self.t = t
 
     def update(self, t: float, X: Transform, covariance: np.ndarray, sure: bool = True) -> bool:
-        """Take an observed pose with its covariance (6, 6); whether it was used.
+        """Update with an observed pose and its covariance (6, 6).
 
-        An observation that is not ``sure`` may be wrong in the same way again and again: no number
-        of them outweighs the prediction.
+        An observation that is not ``sure`` may be wrong repeatedly in the same way, so that it never
+        causes a restart.
+
+        Returns:
+            True if the observation was used.
         """
         if not self.running:
             self.start(t, X, covariance)
@@ -104,32 +105,31 @@ class PoseFilter:
         innovation = difference(X, self.X)
         S = self.P[:6, :6] + covariance
         if innovation @ np.linalg.solve(S, innovation) > GATE:
-            return sure and self._refuse(t, X, covariance)
-        self._refused.clear()
+            return sure and self._reject(t, X, covariance)
+        self._rejected.clear()
         K = np.linalg.solve(S, self.P[:6]).T
         step = K @ innovation
         self.X = Transform(exp(step[3:6]) @ self.X.R, self.X.p + step[:3])
         self.velocity = self.velocity + step[6:]
         A = np.eye(12)
         A[:, :6] -= K
-        self.P = A @ self.P @ A.T + K @ covariance @ K.T  # Joseph's form: stays positive
+        self.P = A @ self.P @ A.T + K @ covariance @ K.T  # Joseph's form stays positive definite
         return True
 
     def start(self, t: float, X: Transform, covariance: np.ndarray) -> None:
-        """Begin (anew) with one observation."""
+        """Restart from one observation."""
         self.reset()
         self.t, self.X = t, X
         self.P = np.zeros((12, 12))
         self.P[:6, :6] = covariance
         self.P[6:, 6:] = np.diag(self._noise * self._memory / 2.0)  # the velocities' stationary variance
 
-    def _refuse(self, t: float, X: Transform, covariance: np.ndarray) -> bool:
-        """Keep an observation that contradicts the prediction, and start anew once enough of them
-        agree."""
-        if self._refused and not agree(X, self._refused[-1]):
-            self._refused.clear()
-        self._refused.append(X)
-        if len(self._refused) < AGREE:
+    def _reject(self, t: float, X: Transform, covariance: np.ndarray) -> bool:
+        """Record an observation that contradicts the prediction; restart once enough agree."""
+        if self._rejected and not agree(X, self._rejected[-1]):
+            self._rejected.clear()
+        self._rejected.append(X)
+        if len(self._rejected) < AGREE:
             return False
         self.start(t, X, covariance)
         return True

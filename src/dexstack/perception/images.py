@@ -1,4 +1,4 @@
-"""Pixels as they come from cameras to the grey picture that tags are found in."""
+"""Conversion of cameras' pixels to grey pictures for tag detection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _Encoding(NamedTuple):
     bytes: int
     """Per channel."""
     to_grey: int | None
-    """OpenCV's conversion, or None where the picture is grey already."""
+    """OpenCV's conversion; None for grey pictures."""
 
 
 ENCODINGS = {
@@ -36,11 +36,11 @@ ENCODINGS = {
     "yuv422": _Encoding(2, 1, cv2.COLOR_YUV2GRAY_UYVY),
     "uyvy": _Encoding(2, 1, cv2.COLOR_YUV2GRAY_UYVY),
 }
-"""As sensor_msgs/image_encodings and camera drivers name them."""
+"""Encodings of sensor_msgs/image_encodings and of camera drivers."""
 
 
 class BadImage(ConfigError):
-    """A picture that cannot be used; the text says why."""
+    """A picture that cannot be used."""
 
 
 def to_grey(
@@ -52,14 +52,14 @@ def to_grey(
     *,
     big_endian: bool = False,
 ) -> np.ndarray:
-    """(height, width) uint8 of an image message's contents.
+    """Convert an image message's contents to (height, width) uint8.
+
+    Sixteen-bit pictures are scaled so that their brightest percent is white, because cameras use 10,
+    12 or 16 of the bits.
 
     Args:
         step: bytes from one row to the next; 0: no padding.
         big_endian: byte order of 16-bit channels.
-
-    Sixteen-bit pictures are scaled so that their brightest percent is white: cameras fill 10, 12 or
-    16 of the bits and do not say which.
 
     Raises:
         BadImage: an unknown encoding, or a size that does not fit the data.
@@ -68,13 +68,14 @@ def to_grey(
         raise BadImage(f"the image encoding '{encoding[:40]}' is not known; known: {', '.join(ENCODINGS)}")
     kind = ENCODINGS[encoding]
     if width < 16 or height < 16:
-        raise BadImage(f"an image of {width} x {height} pixels")
+        raise BadImage(f"an image of {width} x {height} pixels is too small")
     row = width * kind.channels * kind.bytes
     step = step or row
     pixels = np.frombuffer(data, np.uint8)
     if step < row or len(pixels) != step * height:
         raise BadImage(
-            f"{len(pixels)} bytes for {width} x {height} pixels of '{encoding}' in rows of {step} bytes"
+            f"{len(pixels)} bytes do not fit {width} x {height} pixels of '{encoding}' in rows of {step} "
+            "bytes"
         )
     rows = pixels.reshape(height, step)[:, :row]
     if kind.bytes == 2:

@@ -1,11 +1,11 @@
-"""Where the tags of an object really are, learned from pictures of it (bundle adjustment).
+"""Poses of an object's tags from pictures of it, by bundle adjustment.
 
     min over tag poses X_OT and camera poses X_CO,k of   Σ_k Σ_tags Σ_corners ρ( ‖u − f π(X_CO,k
     X_OT p_T)‖ / σ )
 
-The pictures say where tags are with respect to each other and nothing about the object: its frame
-is the one in which the tags lie nearest to where the bundle that was there before says, or in which
-one chosen tag lies exactly there. Sizes must be known: a camera sees no scale.
+The pictures determine the tags' relative poses. The object's frame is the one in which the tags lie
+nearest to the nominal bundle, or in which one chosen tag has its nominal pose. Sizes must be known,
+since a camera does not observe scale.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from dexstack.perception.tags import Detection
 
 
 class Layout(NamedTuple):
-    """What was learned."""
+    """Result of :func:`learn_layout`."""
 
     bundle: TagBundle
     pictures: int
-    """Pictures that were used."""
+    """Number of pictures used."""
     residual: float
-    """Root mean square of a corner's coordinate [px]."""
+    """Root mean square residual of a corner's coordinate [px]."""
     moved: dict[int, tuple[float, float]]
-    """By tag: how far it lies from where it was said to be [m, rad]."""
+    """Distance of each tag from its nominal pose [m, rad]."""
 
 
 def learn_layout(
@@ -43,25 +43,22 @@ def learn_layout(
     camera: CameraModel,
     anchor: int | None = None,
 ) -> Layout:
-    """The places of all tags of ``nominal`` that the pictures connect.
+    """Return the poses of all tags of ``nominal`` that the pictures connect.
 
     Args:
-        nominal: sizes, and places good enough to begin with (a centimetre, 20 degrees).
-        anchor: the tag whose place is right; None: all together fit best.
+        nominal: sizes, and initial poses (within a centimetre and 20 degrees).
+        anchor: the tag that keeps its nominal pose; None: best fit of all.
 
     Raises:
-        ConfigError: too few pictures, or tags that no picture shows together with others.
+        ConfigError: too few pictures, or none shows the anchor together with other tags.
     """
     if anchor is not None and anchor not in nominal.tags:
         raise ConfigError(f"the bundle '{nominal.name}' has no tag {anchor} to keep in place")
     shots = [[d for d in picture if d.tag in nominal.tags and d.clear.all()] for picture in pictures]
     shots = [shot for shot in shots if len(shot) >= 2]
     tags = _connected(shots)
-    missing = [t for t in nominal.tags if t not in tags]
     if len(tags) < 2:
-        raise ConfigError(
-            "no picture shows two tags of the object at once: without that nobody can say how they lie to each other"
-        )
+        raise ConfigError("no picture shows two tags of the object at once, as their relative poses require")
     shots = [[d for d in shot if d.tag in tags] for shot in shots]
     shots = [shot for shot in shots if len(shot) >= 2]
     if len(shots) < 5:
@@ -72,20 +69,16 @@ def learn_layout(
     X_OT = {t: nominal.tags[t].X_OT for t in tags}
     X_OT, residual = _adjust(shots, X_OT, X_CO, nominal, camera)
     X_OT = _into_frame(X_OT, nominal, anchor)
-    learned = {
-        t: Tag(t, nominal.tags[t].edge, X_OT[t]) if t in X_OT else nominal.tags[t] for t in nominal.tags
-    }
+    learned = {t: Tag(t, tag.edge, X_OT[t]) for t, tag in nominal.tags.items() if t in X_OT}
     moved = {}
     for t in tags:
         way = difference(learned[t].X_OT, nominal.tags[t].X_OT)
         moved[t] = (float(np.linalg.norm(way[:3])), float(np.linalg.norm(way[3:])))
-    if missing:
-        learned = {t: learned[t] for t in learned if t not in missing}
     return Layout(TagBundle(nominal.name, learned), len(shots), residual, moved)
 
 
 def _connected(shots: Sequence[Sequence[Detection]]) -> list[int]:
-    """The largest set of tags that are linked by being seen together."""
+    """Return the largest set of tags that are connected by common pictures."""
     groups: list[set[int]] = []
     for shot in shots:
         together = {d.tag for d in shot}
@@ -97,8 +90,8 @@ def _connected(shots: Sequence[Sequence[Detection]]) -> list[int]:
 def _first_guess(
     shots: Sequence[Sequence[Detection]], nominal: TagBundle, camera: CameraModel
 ) -> list[Transform]:
-    """The camera poses that the nominal layout gives: by the tag of each picture that is seen
-    largest, where they disagree."""
+    """Return the camera pose of each picture from the nominal layout, or from the best single tag
+    where its tags disagree."""
     guesses = []
     for shot in shots:
         seen = solve_bundle(shot, nominal, camera)
@@ -114,12 +107,9 @@ def _first_guess(
 
 
 def _misfit(X: Transform, shot: Sequence[Detection], nominal: TagBundle, camera: CameraModel) -> float:
-    return float(
-        sum(
-            np.linalg.norm(camera.project(X.apply(nominal.tags[d.tag].corners)) - d.corners, axis=1).mean()
-            for d in shot
-        )
-    )
+    expected = (camera.project(X.apply(nominal.tags[d.tag].corners)) for d in shot)
+    misses = (uv - d.corners for uv, d in zip(expected, shot, strict=True))
+    return float(sum(np.linalg.norm(miss, axis=1).mean() for miss in misses))
 
 
 def _adjust(
@@ -129,7 +119,7 @@ def _adjust(
     nominal: TagBundle,
     camera: CameraModel,
 ) -> tuple[dict[int, Transform], float]:
-    """Bundle adjustment with the first tag held still; tag poses and the root mean square residual
+    """Adjust all poses but the first tag's; return the tags' poses and the root mean square residual
     [px]."""
     tags = sorted(X_OT)
     column = {t: 6 * k for k, t in enumerate(tags[1:])}
@@ -149,12 +139,15 @@ def _adjust(
     def moved(X: Transform, step: np.ndarray) -> Transform:
         return Transform(X.R @ exp(step[3:]), X.p + step[:3])
 
+    def bodies(x: np.ndarray) -> dict[int, Transform]:
+        return X_OT | {t: moved(X_OT[t], x[k : k + 6]) for t, k in column.items()}
+
     def residuals(x: np.ndarray) -> np.ndarray:
-        bodies = {t: moved(X_OT[t], x[column[t] : column[t] + 6]) if t in column else X_OT[t] for t in tags}
+        X_OT = bodies(x)
         cameras = [moved(X, x[first_camera + 6 * k : first_camera + 6 * k + 6]) for k, X in enumerate(X_CO)]
         out = np.empty((len(seen), 4, 2))
         for i, (k, d, uv, sigma) in enumerate(seen):
-            p_C = cameras[k].apply(bodies[d.tag].apply(shapes[d.tag]))
+            p_C = cameras[k].apply(X_OT[d.tag].apply(shapes[d.tag]))
             out[i] = (p_C[:, :2] / p_C[:, 2:] - uv) * (camera.focal / sigma)
         return out.ravel()
 
@@ -169,14 +162,12 @@ def _adjust(
     )
     sigma = np.repeat([s for *_, s in seen], 8)
     residual = float(np.sqrt(((residuals(result.x) * sigma) ** 2).mean()))
-    return {
-        t: moved(X_OT[t], result.x[column[t] : column[t] + 6]) if t in column else X_OT[t] for t in tags
-    }, residual
+    return bodies(result.x), residual
 
 
 def _into_frame(X_OT: dict[int, Transform], nominal: TagBundle, anchor: int | None) -> dict[int, Transform]:
-    """All tags moved together, so that the anchor lies where it must, or the corners nearest to
-    their nominal places (Kabsch)."""
+    """Move all tags together, so that the anchor has its nominal pose, or that the corners lie
+    nearest to their nominal places (Kabsch)."""
     if anchor is not None:
         if anchor not in X_OT:
             raise ConfigError(f"no picture shows the tag {anchor} together with others")

@@ -1,23 +1,23 @@
-"""One pose per tag bundle, from all corners that an image shows of it.
+"""Pose of a tag bundle from all of its corners in an image.
 
-With the corners' places p_O known and their pixels observed, the pose X_CO minimises
+The corners' places p_O are known and their pixels observed. The pose X_CO minimises
 
-    Σ_i ρ(‖ u_i − f π(X_CO p_O,i) ‖ / σ_i),     ρ Cauchy's, so that a tag that was misread or stuck
-    on askew cannot pull,
+    Σ_i ρ(‖ u_i − f π(X_CO p_O,i) ‖ / σ_i),     ρ Cauchy's, robust to misread and misplaced tags,
 
-by Gauss–Newton over left perturbations (δp, δθ) along the camera's axes, in the plane z = 1 where
-lens distortion is undone, times the focal length f. It starts from every tag's own two poses (a
-square seen nearly flat fits two, mirrored in the line of sight: OpenCV's IPPE) and from what a
-filter expects; the bundle tells the right one as soon as a second face is in view, and the
-expectation otherwise. The covariance is s² (JᵀJ)⁻¹, residuals and J in units of σ, with s² from the
-residuals, drawn towards 1 because one tag leaves two degrees of freedom only. σ_i grows for tags
-seen small or from the side, whose edges have few pixels (:func:`corner_sigma`).
+by Gauss–Newton over left perturbations (δp, δθ) along the camera's axes, in the undistorted plane z
+= 1 times the focal length f. It starts from both poses of every single tag (a square seen nearly
+flat fits two, mirrored in the line of sight: OpenCV's IPPE) and from a filter's prediction. A second
+visible face resolves the ambiguity, otherwise the prediction does. The covariance is s² (JᵀJ)⁻¹,
+residuals and J in units of σ, with s² from the residuals, shrunk towards 1 because one tag leaves
+only two degrees of freedom. σ_i is larger for tags that are small or seen from the side
+(:func:`corner_sigma`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import cv2
 import numpy as np
@@ -28,58 +28,53 @@ from dexstack.perception.se3 import Transform, difference, exp
 from dexstack.perception.tags import Detection
 
 SIGMA = 0.055
-"""Expected standard deviation of one coordinate of a corner of a tag that is well seen [px]."""
+"""Expected standard deviation of a corner's coordinate of a large tag [px]."""
 CLEAR = 30.0
-"""A tag narrower than this in the picture is seen less well [px]."""
+"""Width of a tag in the picture below which σ grows [px]."""
 PRIOR_FREEDOM = 8.0
-"""Degrees of freedom that the expected σ counts for."""
+"""Degrees of freedom of the expected σ."""
 COVERED = 20.0
-"""A corner at an edge that something covers in part counts as this many times less well seen."""
+"""Factor on σ of a corner at a partly covered edge."""
 OUTLIER = 10.0
-"""A tag whose corners miss by more than this many σ (root mean square) is not where the bundle
-says."""
+"""Root mean square residual of an outlier tag's corners [σ]."""
 DECIDED = 12.0
-"""By so much must χ² of the second-best pose exceed that of the best for the image alone to
-decide."""
+"""Difference of χ² between the two best poses above which the image alone decides."""
 SQUARE = 30.0
-"""Largest χ² of the one tag that a pose rests on (2 degrees of freedom): corners that miss by more
-are not those of a square."""
+"""Largest χ² of a pose's only tag (2 degrees of freedom); above it the corners are not a square's."""
 SAME = np.radians(4.0)
-"""Poses nearer to each other than this are one [rad]."""
+"""Angle below which poses are the same [rad]."""
 _ITERATIONS = 12
 
 
 @dataclass(frozen=True)
 class BundlePose:
-    """Where an image shows a body."""
+    """Pose of a body in an image."""
 
     X_CO: Transform
     covariance: np.ndarray
     """(6, 6) of (δp, δθ) along the camera's axes [m, rad]."""
     tags: tuple[int, ...]
-    """What it rests on."""
+    """Tags used."""
     outliers: tuple[int, ...]
-    """Tags of the bundle that do not fit it."""
+    """Tags of the bundle that do not fit the pose."""
     residual: float
-    """Root mean square over the corners' coordinates [px]."""
+    """Root mean square residual of the corners' coordinates [px]."""
     other: Transform | None = None
     """A second pose that the image alone cannot exclude."""
     sure: bool = True
-    """Whether tags that nothing covers, on faces that look in clearly different directions, agree;
-    one face may be seen mirrored."""
+    """True if uncovered tags on faces of clearly different directions agree; a single face may be
+    seen mirrored."""
     covered: bool = False
-    """Whether something covers every tag it rests on in part: it may be off by far more than the
-    covariance says."""
+    """True if every tag used is partly covered, so that the error may far exceed the covariance."""
 
 
 def solve_bundle(
     detections: Sequence[Detection], bundle: TagBundle, camera: CameraModel, expected: Transform | None = None
 ) -> BundlePose | None:
-    """The body's pose in the camera frame; None when no tag of the bundle is seen, or none fits.
+    """Return the body's pose in the camera frame; None if no tag of the bundle is detected or fits.
 
     Args:
-        expected: X_CO that a filter predicts, if one does; decides between poses that fit about
-            equally well.
+        expected: predicted X_CO, which decides between poses that fit about equally well.
     """
     seen = [d for d in detections if d.tag in bundle.tags]
     if not seen:
@@ -92,16 +87,14 @@ def solve_bundle(
     for X in _starts(seen, bundle, points, pixels, camera.focal / sigma, expected):
         fits.append(_fit(X, points, normals, pixels, camera.focal / sigma))
         if fits[-1].inliers.sum() >= 2 and fits[-1].inliers.all() and _not_flat(normals):
-            break  # nothing else can fit two faces as well
-    fits = _distinct(sorted(fits, key=lambda f: f.cost))
-    if not fits:
+            break  # no other pose fits two faces as well
+    ranked = sorted((f for f in fits if f.inliers.any()), key=lambda f: f.cost)
+    if not ranked:
         return None
-    best, others = (
-        fits[0],
-        [f for f in fits[1:] if f.inliers.sum() == fits[0].inliers.sum() and f.chi2 < fits[0].chi2 + DECIDED],
-    )
-    if expected is not None and others:
-        best, *others = sorted([best, *others], key=lambda f: np.linalg.norm(difference(f.X, expected)[3:]))
+    best, *others = _distinct(ranked, key=lambda f: f.X)
+    others = [f for f in others if f.inliers.sum() == best.inliers.sum() and f.chi2 < best.chi2 + DECIDED]
+    if expected is not None:
+        best = min([best, *others], key=lambda f: np.linalg.norm(difference(f.X, expected)[3:]))
         others = []
     n = 8 * int(best.inliers.sum())
     whole = best.inliers & np.array([bool(d.clear.all()) for d in seen])
@@ -122,7 +115,7 @@ def solve_bundle(
 class _Fit:
     X: Transform
     cost: float
-    """Robust, over all tags."""
+    """Robust cost over all tags."""
     chi2: float
     """Sum of squares over the tags that fit [σ²]."""
     squares: np.ndarray
@@ -133,6 +126,9 @@ class _Fit:
     """(6, 6) over the tags that fit [σ² per m and rad]."""
 
 
+T = TypeVar("T")
+
+
 def _starts(
     seen: Sequence[Detection],
     bundle: TagBundle,
@@ -141,8 +137,7 @@ def _starts(
     scale: np.ndarray,
     expected: Transform | None,
 ) -> Iterator[Transform]:
-    """Where fits begin: first where the body is expected, and only if that will not do from every
-    tag's own poses."""
+    """Yield initial poses: the predicted one, then the most promising ones of single tags."""
     if expected is not None:
         yield expected
     own = [
@@ -154,12 +149,12 @@ def _starts(
 
 
 def single_poses(edge: float, X_OT: Transform, uv: np.ndarray) -> list[Transform]:
-    """The poses X_CO at which one tag is seen as it is; (4, 2) normalised corners."""
+    """Return the poses X_CO from the normalised corners (4, 2) of one tag."""
     try:
         _, rotations, shifts, _ = cv2.solvePnPGeneric(
             edge * CORNERS, uv.reshape(4, 1, 2), np.eye(3), None, flags=cv2.SOLVEPNP_IPPE_SQUARE
         )
-    except cv2.error:  # corners that are no square's
+    except cv2.error:  # not the corners of a square
         return []
     X_TO = X_OT.inverse
     poses = [
@@ -170,7 +165,7 @@ def single_poses(edge: float, X_OT: Transform, uv: np.ndarray) -> list[Transform
 
 
 def corner_sigma(corners: np.ndarray) -> float:
-    """Expected standard deviation of a coordinate of the corners (4, 2) of one tag [px]."""
+    """Return the expected standard deviation of a coordinate of the corners (4, 2) of a tag [px]."""
     a, b, c, d = corners
     sides = np.sqrt(((corners - corners[[1, 2, 3, 0]]) ** 2).sum(axis=1))
     area = 0.5 * abs((c[0] - a[0]) * (d[1] - b[1]) - (c[1] - a[1]) * (d[0] - b[0]))
@@ -181,8 +176,8 @@ def corner_sigma(corners: np.ndarray) -> float:
 def _residuals(
     X: Transform, points: np.ndarray, pixels: np.ndarray, scale: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Residuals (n, 4, 2) in units of σ, with ``scale`` (n, 4) = f / σ, and points (n, 4, 3) in the
-    camera frame."""
+    """Return residuals (n, 4, 2) in units of σ, with ``scale`` (n, 4) = f / σ, and points (n, 4, 3)
+    in the camera frame."""
     p_C = points @ X.R.T + X.p
     return scale[..., None] * (pixels - p_C[..., :2] / np.maximum(p_C[..., 2:], 1e-3)), p_C
 
@@ -190,7 +185,7 @@ def _residuals(
 def _promising(
     starts: list[Transform], points: np.ndarray, pixels: np.ndarray, scale: np.ndarray
 ) -> list[Transform]:
-    """The few starts that explain most: every one costs a fit."""
+    """Return at most three starts, of least cost, because each takes a fit."""
     if len(starts) <= 3:
         return starts
 
@@ -198,16 +193,11 @@ def _promising(
         r, _ = _residuals(X, points, pixels, scale)
         return float(np.log1p((r**2).mean(axis=(1, 2)) / 25.0**2).sum())
 
-    ranked = sorted(starts, key=cost)
-    kept: list[Transform] = []
-    for X in ranked:
-        if all(np.linalg.norm(difference(X, other)[3:]) > SAME for other in kept):
-            kept.append(X)
-    return kept[:3]
+    return _distinct(sorted(starts, key=cost), key=lambda X: X)[:3]
 
 
 def _jacobian(X: Transform, p_C: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """(n, 4, 2, 6) of the projection [σ] with respect to (δp, δθ)."""
+    """Return the Jacobian (n, 4, 2, 6) of the projection [σ] with respect to (δp, δθ)."""
     z = np.maximum(p_C[..., 2], 1e-3)
     x, y = p_C[..., 0] / z, p_C[..., 1] / z
     a, b, c = (p_C - X.p).transpose(2, 0, 1)  # δp_C = δp + δθ × (a, b, c)
@@ -224,8 +214,7 @@ def _fit(
 ) -> _Fit:
     for k in range(_ITERATIONS):
         r, p_C = _residuals(X, points, pixels, scale)
-        # from wide to narrow, so that a start far off is drawn by all tags and the end is drawn by
-        # those that fit
+        # from wide to narrow: all tags count at a distant start, at the end only those that fit
         width = 5.0 * max(1.0, 2.0 ** (4 - k))
         weight = np.repeat(1.0 / (1.0 + (r**2).mean(axis=(1, 2)) / width**2), 8)
         J = _jacobian(X, p_C, scale).reshape(-1, 6)
@@ -241,7 +230,7 @@ def _fit(
             break
     r, p_C = _residuals(X, points, pixels, scale)
     mean2 = (r**2).mean(axis=(1, 2))
-    # a tag shows its print to the camera, or it is not where the bundle says
+    # a tag that fits faces the camera
     facing = np.einsum("ni,ni->n", normals @ X.R.T, p_C.mean(axis=1)) < 0.0
     inliers = facing & (mean2 < OUTLIER**2) & (X.p[2] > 0.0)
     cost = float(np.where(facing, np.log1p(mean2 / 25.0), 10.0).sum())
@@ -251,13 +240,14 @@ def _fit(
 
 
 def _not_flat(normals: np.ndarray) -> bool:
-    """Whether the tags look in clearly different directions."""
+    """Return true if the tags face clearly different directions."""
     return bool((normals @ normals.T).min() < 0.9)
 
 
-def _distinct(fits: list[_Fit]) -> list[_Fit]:
-    kept: list[_Fit] = []
-    for fit in fits:
-        if fit.inliers.any() and all(np.linalg.norm(difference(fit.X, other.X)[3:]) > SAME for other in kept):
-            kept.append(fit)
+def _distinct(ranked: Sequence[T], key: Callable[[T], Transform]) -> list[T]:
+    """Return the first of all items with the same pose."""
+    kept: list[T] = []
+    for item in ranked:
+        if all(np.linalg.norm(difference(key(item), key(other))[3:]) > SAME for other in kept):
+            kept.append(item)
     return kept

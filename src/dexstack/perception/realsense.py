@@ -1,8 +1,8 @@
-"""Colour frames of a RealSense camera through pyrealsense2, in a thread of their own.
+"""Colour frames of a RealSense camera through pyrealsense2, in a separate thread.
 
-The thread opens the camera, and opens it again whenever it goes away: unplugging it ends nothing.
-It speaks to the colour *sensor* rather than to a pipeline, because that is what a
-``software_device`` has too: what runs in a test is what runs with a camera.
+The thread opens the camera, and again whenever it was disconnected. It uses the colour *sensor*
+instead of a pipeline, because a ``software_device`` has sensors too, so that tests run the same
+code.
 """
 
 from __future__ import annotations
@@ -16,32 +16,33 @@ import numpy as np
 
 from dexstack.errors import ConfigError
 from dexstack.perception.camera import CameraModel
+from dexstack.perception.camera_params import RealSenseParams
 from dexstack.perception.clock import DeviceClock
-from dexstack.perception.params import RealSenseParams
 
 RETRY = 1.0
-"""Wait before the camera is looked for again [s]."""
+"""Time between attempts to open the camera [s]."""
 SILENCE = 2.0
-"""A camera that sends nothing for so long is opened again [s]."""
+"""Time without frames after which the camera is opened again [s]."""
 _BROWN = ("brown_conrady", "modified_brown_conrady", "inverse_brown_conrady")
+"""Distortion models that are read as plumb_bob, as realsense-ros publishes them."""
 
 
 class Frame(NamedTuple):
     """One colour frame."""
 
     t: float
-    """When it was taken, on the system's clock [s]."""
+    """Time of exposure on the system's clock [s]."""
     data: np.ndarray
     """Bytes, row by row."""
     width: int
     height: int
     encoding: str
-    """As :data:`dexstack.perception.images.ENCODINGS` has it."""
+    """One of :data:`dexstack.perception.images.ENCODINGS`."""
     camera: CameraModel
 
 
 def import_realsense() -> Any:
-    """The module pyrealsense2.
+    """Import pyrealsense2.
 
     Raises:
         ConfigError: it cannot be imported.
@@ -51,7 +52,8 @@ def import_realsense() -> Any:
     except ImportError as error:
         if "libusb" not in str(error):
             raise ConfigError(
-                f"RealSense cameras need pyrealsense2 ({error}); pip install -c constraints.txt -e '.[realsense]'"
+                f"RealSense cameras need pyrealsense2 ({error}); pip install -c constraints.txt -e "
+                "'.[realsense]'"
             ) from None
         _load_libusb(error)
         import pyrealsense2
@@ -59,7 +61,7 @@ def import_realsense() -> Any:
 
 
 def _load_libusb(reason: ImportError) -> None:
-    """The wheel wants the system's libusb; the one of the package libusb-package does as well."""
+    """Load the libusb of the package libusb-package, in place of the system's."""
     import ctypes
 
     try:
@@ -73,27 +75,27 @@ def _load_libusb(reason: ImportError) -> None:
 
 
 def camera_of(rs: Any, intrinsics: Any) -> CameraModel:
-    """Intrinsics as the camera has them.
+    """Return the camera's intrinsics.
 
     Raises:
-        ConfigError: a distortion that OpenCV's model cannot stand for.
+        ConfigError: a distortion model that OpenCV cannot represent.
     """
     d = [float(x) for x in intrinsics.coeffs]
-    known = {getattr(rs.distortion, name) for name in _BROWN[:2]}
-    if any(d) and intrinsics.model not in known:
+    if any(d) and intrinsics.model not in {getattr(rs.distortion, name) for name in _BROWN}:
         raise ConfigError(
-            f"the camera's distortion model {intrinsics.model} with coefficients {d} is not known; calibrate it as plumb_bob"
+            f"the camera's distortion model {intrinsics.model} with coefficients {d} is not known; "
+            "calibrate it as plumb_bob"
         )
     K = [intrinsics.fx, 0.0, intrinsics.ppx, 0.0, intrinsics.fy, intrinsics.ppy, 0.0, 0.0, 1.0]
     return CameraModel.of_info(intrinsics.width, intrinsics.height, "plumb_bob", d, K)
 
 
 class RealSenseCamera:
-    """The newest frame of one camera.
+    """Source of the newest frame of one camera.
 
     Args:
-        find: returns the device, or None while there is none; default: the first one connected, or
-            the one with the serial number.
+        find: returns the device, or None while there is none; default: the one with the serial
+            number, or the first one connected.
     """
 
     def __init__(self, params: RealSenseParams, find: Callable[[], Any] | None = None) -> None:
@@ -105,9 +107,9 @@ class RealSenseCamera:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self.trouble = "not started"
-        """Why there are no frames, one clause; empty while there are."""
+        """Reason why there are no frames; empty while there are."""
         self.openings = 0
-        """How often a camera was opened."""
+        """Number of times that a camera was opened."""
         self._formats = {
             self._rs.format.rgb8: "rgb8",
             self._rs.format.bgr8: "bgr8",
@@ -116,7 +118,7 @@ class RealSenseCamera:
         }
 
     def start(self) -> None:
-        """Begin to look for the camera."""
+        """Start the thread that opens the camera."""
         self._stop.clear()
         self._thread = threading.Thread(target=self._run, name="realsense")
         self._thread.start()
@@ -129,30 +131,27 @@ class RealSenseCamera:
             self._thread = None
 
     def take(self, timeout: float) -> Frame | None:
-        """The newest frame since the last call, waited for at most ``timeout`` [s]."""
+        """Return the newest frame since the last call, after at most ``timeout`` [s]; None without
+        one."""
         with self._ready:
             if self._newest is None:
                 self._ready.wait(timeout)
             frame, self._newest = self._newest, None
             return frame
 
-    # --- the thread -------------------------------------------------------------------------------------------------------------------
+    # --- the thread ---
 
     def _run(self) -> None:
         while not self._stop.is_set():
             try:
                 device = self._find()
                 if device is None:
-                    self.trouble = (
-                        "no RealSense camera is connected"
-                        if not self._params.serial
-                        else f"no RealSense {self._params.serial} is connected"
-                    )
+                    self.trouble = f"no RealSense {self._params.serial or 'camera'} is connected"
                 else:
                     self._serve(device)
             except ConfigError as error:
                 self.trouble = str(error)
-            except RuntimeError as error:  # what pyrealsense2 raises when a device goes away
+            except RuntimeError as error:  # raised by pyrealsense2 when a device is disconnected
                 self.trouble = f"the camera failed: {' '.join(str(error).split())}"
             self._stop.wait(RETRY)
 
@@ -163,7 +162,7 @@ class RealSenseCamera:
         return None
 
     def _serve(self, device: Any) -> None:
-        """Frames of one opened camera until it goes away."""
+        """Read frames of one camera until it is disconnected."""
         sensor, profile = self._profile(device)
         camera = camera_of(self._rs, profile.as_video_stream_profile().get_intrinsics())
         encoding = self._formats[profile.format()]
@@ -207,17 +206,15 @@ class RealSenseCamera:
         for wanted in self._formats:
             for sensor in device.query_sensors():
                 for profile in sensor.get_stream_profiles():
-                    if (
-                        profile.stream_type() != rs.stream.color
-                        or profile.format() != wanted
-                        or profile.fps() != p.camera_fps
-                    ):
+                    kind = profile.stream_type(), profile.format(), profile.fps()
+                    if kind != (rs.stream.color, wanted, p.camera_fps):
                         continue
                     video = profile.as_video_stream_profile()
                     if (video.width(), video.height()) == (p.camera_width, p.camera_height):
                         return sensor, profile
         raise ConfigError(
-            f"the camera has no colour stream of {p.camera_width} x {p.camera_height} at {p.camera_fps} frames per second"
+            f"the camera has no colour stream of {p.camera_width} x {p.camera_height} at {p.camera_fps} "
+            "frames per second"
         )
 
     def _set_exposure(self, sensor: Any) -> None:
@@ -225,14 +222,14 @@ class RealSenseCamera:
         if sensor.supports(option.enable_auto_exposure):
             sensor.set_option(option.enable_auto_exposure, 0.0 if p.exposure_us else 1.0)
         if p.exposure_us and sensor.supports(option.exposure):
-            unit = (
-                1.0 if sensor.is_depth_sensor() else 100.0
-            )  # colour sensors count in 100 µs, a D405's, which also sees depth, in µs
+            # colour sensors count in 100 µs; that of a D405, which also measures depth, in µs
+            unit = 1.0 if sensor.is_depth_sensor() else 100.0
             units = p.exposure_us / unit
             allowed = sensor.get_option_range(option.exposure)
             if not allowed.min <= units <= allowed.max:
                 low, high = unit * allowed.min, unit * allowed.max
                 raise ConfigError(
-                    f"'exposure_us' must lie in [{low:.0f}, {high:.0f}] for this camera, or be 0, got {p.exposure_us}"
+                    f"'exposure_us' must lie in [{low:.0f}, {high:.0f}] for this camera, or be 0, got "
+                    f"{p.exposure_us}"
                 )
             sensor.set_option(option.exposure, units)

@@ -1,11 +1,10 @@
-"""Pictures of a tagged object in a hand, drawn on the processor: no OpenGL, the same pixels on
-every machine, a few milliseconds each.
+"""Renderer of a tagged object in a hand without OpenGL: the same pixels on every machine, in a few
+milliseconds.
 
-Solids are convex hulls. Everything but the object is drawn from far to near; then the object, each
-of whose faces with a tag is hidden exactly where it must be: the part of another solid that lies in
-front of the face's plane covers what its silhouette covers, and nothing else can. The object is
-drawn finer by :data:`FINE` and averaged, so that edges and tags have the grey levels that a sensor
-would see.
+Solids are convex hulls. Everything but the object is drawn from far to near, then the object's
+faces, each with its tag. A face is hidden exactly by the silhouettes of those parts of other solids
+that lie in front of its plane. The object is drawn at :data:`FINE` times the resolution and
+averaged, so that edges and tags have a sensor's grey levels.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from dexstack.perception.se3 import Transform
 from dexstack.perception.tags import bitmap
 
 FINE = 4
-"""The object is drawn this many times larger and averaged."""
+"""Factor on the resolution at which the object is drawn before averaging."""
 _SHIFT = 4  # OpenCV's fixed-point pixel fractions: 1/16 px
 _NEAR = 0.02  # m
 _CARD = np.array([232.0, 231.0, 228.0])
@@ -38,13 +37,13 @@ _SKIN = np.array([208.0, 178.0, 96.0])
 
 @dataclass(frozen=True)
 class _Solid:
-    """A convex body fixed to one of the model's."""
+    """A convex solid fixed to a body of the model."""
 
     body: int
     vertices: np.ndarray
     """(n, 3) in the body's frame [m]."""
     faces: tuple[np.ndarray, ...]
-    """Vertex indices of every flat face, in order around it; none: drawn as its silhouette."""
+    """Vertex indices around every flat face; empty: drawn as a silhouette."""
     normals: np.ndarray
     """(faces, 3) outward."""
     colour: np.ndarray
@@ -52,7 +51,8 @@ class _Solid:
 
 
 def _flat_faces(vertices: np.ndarray) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-    """Faces of a convex hull, triangles of one plane put together."""
+    """Return the faces of a convex hull, with the triangles of one plane joined, and their
+    normals."""
     hull = ConvexHull(vertices)
     planes: list[np.ndarray] = []
     members: list[set[int]] = []
@@ -75,18 +75,15 @@ def _flat_faces(vertices: np.ndarray) -> tuple[tuple[np.ndarray, ...], np.ndarra
 
 
 def _ball(radius: float) -> np.ndarray:
-    """(n, 3) points around a ball whose hull's silhouette is within 1 % of it."""
+    """Return points (n, 3) whose hull has the silhouette of a ball within 1 %."""
     k = np.arange(96) + 0.5
     polar, azimuth = np.arccos(1 - 2 * k / 96), np.pi * (1 + 5**0.5) * k
-    return (
-        radius
-        * 1.01
-        * np.stack([np.cos(azimuth) * np.sin(polar), np.sin(azimuth) * np.sin(polar), np.cos(polar)], axis=1)
-    )
+    unit = [np.cos(azimuth) * np.sin(polar), np.sin(azimuth) * np.sin(polar), np.cos(polar)]
+    return radius * 1.01 * np.stack(unit, axis=1)
 
 
 def _geom_vertices(model: mujoco.MjModel, g: int) -> np.ndarray | None:
-    """(n, 3) in the geom's frame; None for what is no convex body."""
+    """Return points (n, 3) in the geom's frame whose hull it is; None for other geoms."""
     kind, size = int(model.geom_type[g]), model.geom_size[g]
     if kind == mujoco.mjtGeom.mjGEOM_BOX:
         return np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]) * size
@@ -99,25 +96,22 @@ def _geom_vertices(model: mujoco.MjModel, g: int) -> np.ndarray | None:
         ring = np.stack([size[0] * np.cos(a), size[0] * np.sin(a), 0 * a], axis=1)
         return np.concatenate([ring + size[1] * end for end in _ENDS])
     if kind == mujoco.mjtGeom.mjGEOM_MESH:
-        mesh = model.geom_dataid[g]
-        return model.mesh_vert[
-            model.mesh_vertadr[mesh] : model.mesh_vertadr[mesh] + model.mesh_vertnum[mesh]
-        ].astype(float)
+        first = model.mesh_vertadr[model.geom_dataid[g]]
+        return model.mesh_vert[first : first + model.mesh_vertnum[model.geom_dataid[g]]].astype(float)
     return None
 
 
 class TagPainter:
-    """Draws one scene from one camera.
+    """Renderer of one scene from one camera.
 
     Args:
         model: the scene (:func:`dexstack.model.scene.build_scene`); its body "object" carries
             ``bundle``.
-        bundle: tags of the object, or None for a bare one.
+        bundle: tags of the object, or None.
         camera: without distortion.
-        X_WC: where it stands.
-        base: tags that stand still with their poses in the world, or None.
-        carried: tags on moving bodies, by the body's number, each with its pose in the body's
-            frame.
+        X_WC: pose of the camera.
+        base: tags at rest, with their poses in the world, or None.
+        carried: tags on moving bodies, with the body's index; poses in the body's frame.
     """
 
     def __init__(
@@ -134,7 +128,7 @@ class TagPainter:
         self._object = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, OBJECT_BODY)
         self._light_W = np.array([0.3, -0.4, 0.85])
         self._light_W /= np.linalg.norm(self._light_W)
-        solids = [_solid for g in range(model.ngeom) if (_solid := self._make_solid(g)) is not None]
+        solids = [solid for g in range(model.ngeom) if (solid := self._make_solid(g)) is not None]
         self._others = [s for s in solids if s.body != self._object]
         self._body = [s for s in solids if s.body == self._object]
         self._tags = [] if bundle is None else [_Print.of(tag) for tag in bundle.tags.values()]
@@ -143,8 +137,8 @@ class TagPainter:
         self._still = self._draw_still([] if base is None else [_Print.of(tag) for tag in base.tags.values()])
 
     def render(self, data: mujoco.MjData) -> np.ndarray:
-        """(height, width, 3) uint8 RGB of the scene at ``data``, whose kinematics must be up to
-        date."""
+        """Render the scene at ``data``, with up-to-date kinematics, as (height, width, 3) uint8
+        RGB."""
         X_WB = [Transform(data.xmat[b].reshape(3, 3), data.xpos[b]) for b in range(self.model.nbody)]
         image = self._still.copy()
         shown = sorted(
@@ -159,26 +153,25 @@ class TagPainter:
             self._draw_object(image, X_WB[self._object], [p_C for p_C, _ in shown])
         return image
 
-    # --- parts ------------------------------------------------------------------------------------------------------------------------
+    # --- parts ---
 
     def _make_solid(self, g: int) -> _Solid | None:
         model = self.model
         body = int(model.geom_bodyid[g])
         vertices = _geom_vertices(model, g)
-        if vertices is None or (
-            body == self._object and int(model.geom_type[g]) != mujoco.mjtGeom.mjGEOM_MESH
-        ):
+        kind = int(model.geom_type[g])
+        if vertices is None or (body == self._object and kind != mujoco.mjtGeom.mjGEOM_MESH):
             return None
         R = np.empty(9)
         mujoco.mju_quat2Mat(R, model.geom_quat[g])
         vertices = vertices @ R.reshape(3, 3).T + model.geom_pos[g]
-        round_ = int(model.geom_type[g]) not in (mujoco.mjtGeom.mjGEOM_BOX, mujoco.mjtGeom.mjGEOM_MESH)
-        faces, normals = ((), np.zeros((0, 3))) if round_ else _flat_faces(vertices)
+        flat = kind in (mujoco.mjtGeom.mjGEOM_BOX, mujoco.mjtGeom.mjGEOM_MESH)
+        faces, normals = _flat_faces(vertices) if flat else ((), np.zeros((0, 3)))
         colour = _SKIN if body == self._object else 255.0 * model.geom_rgba[g, :3]
         return _Solid(body, vertices, faces, normals, colour)
 
     def _nearest_tag(self, solid: _Solid) -> np.ndarray:
-        """For every face, the tag whose plane decides what hides it."""
+        """Return, for every face, the tag whose plane is used for occlusion."""
         if not self._tags:
             return np.zeros(len(solid.faces), int)
         return np.argmax(solid.normals @ np.stack([t.X_BT.R[:, 2] for t in self._tags]).T, axis=1)
@@ -187,7 +180,7 @@ class TagPainter:
         return colour * (0.55 + 0.45 * max(float(normal_W @ self._light_W), 0.0))
 
     def _draw_still(self, prints: Sequence[_Print]) -> np.ndarray:
-        """Desk and base tags: what no body moves."""
+        """Draw the desk and the base's tags, which do not move."""
         h, w = self.camera.height, self.camera.width
         a, b = (np.array(c, float) for c in _DESK)
         image = np.empty((h, w, 3), np.uint8)
@@ -195,14 +188,8 @@ class TagPainter:
         if prints:
             fine = cv2.resize(image, None, fx=FINE, fy=FINE, interpolation=cv2.INTER_NEAREST)
             for p in prints:
-                p.draw(
-                    fine,
-                    None,
-                    self._X_CW.compose(p.X_BT),
-                    self.camera,
-                    np.zeros(2),
-                    self._shade(_CARD, p.X_BT.R[:, 2]),
-                )
+                card = self._shade(_CARD, p.X_BT.R[:, 2])
+                p.draw(fine, None, self._X_CW.compose(p.X_BT), self.camera, np.zeros(2), card)
             image = cv2.resize(fine, (w, h), interpolation=cv2.INTER_AREA)
         return image
 
@@ -213,11 +200,7 @@ class TagPainter:
         if (uv.max(axis=0) < 0).any() or uv[:, 0].min() > image.shape[1] or uv[:, 1].min() > image.shape[0]:
             return
         if not solid.faces:
-            _fill(
-                image,
-                cv2.convexHull(uv.astype(np.float32)).reshape(-1, 2),
-                self._shade(solid.colour, np.array([0.0, 0.0, 0.7])),
-            )
+            _fill(image, _hull(uv), self._shade(solid.colour, np.array([0.0, 0.0, 0.7])))
             return
         for face, normal in zip(solid.faces, solid.normals @ R_WB.T, strict=True):
             if (self._X_CW.R @ normal) @ p_C[face[0]] < 0.0:
@@ -229,14 +212,11 @@ class TagPainter:
         everything = np.concatenate(corners_C)
         if everything[:, 2].min() < _NEAR:
             return
-        uv = self.camera.project(everything)
-        low = np.maximum(np.floor(uv.min(axis=0)).astype(int) - 2, 0)
-        high = np.minimum(np.ceil(uv.max(axis=0)).astype(int) + 3, [image.shape[1], image.shape[0]])
-        if (high <= low).any():
+        low, part = _window(image, self.camera.project(everything))
+        if not part.size:
             return
-        part = image[low[1] : high[1], low[0] : high[0]]
         fine = cv2.resize(part, None, fx=FINE, fy=FINE, interpolation=cv2.INTER_NEAREST)
-        near = [p for p in others_C if p[:, 2].min() > _NEAR and _overlaps(self.camera.project(p), low, high)]
+        near = [p for p in others_C if self._is_in_front(p, low, part)]
         for k in range(max(len(self._tags), 1)):
             self._draw_side(fine, k, X_WO, corners_C, near, low)
         part[:] = cv2.resize(fine, (part.shape[1], part.shape[0]), interpolation=cv2.INTER_AREA)
@@ -244,21 +224,18 @@ class TagPainter:
     def _draw_carried(
         self, image: np.ndarray, print_: _Print, X_WT: Transform, others_C: list[np.ndarray]
     ) -> None:
-        """One tag on a card of its own, hidden where something is in front of its plane."""
+        """Draw one tag with its border, hidden where a solid is in front of its plane."""
         X_CT = self._X_CW.compose(X_WT)
         if X_CT.p[2] < _NEAR or X_CT.R[:, 2] @ X_CT.p >= 0.0:
             return
-        uv = self.camera.project(X_CT.apply(print_.edge * 10 / 8 * CORNERS))
-        low = np.maximum(np.floor(uv.min(axis=0)).astype(int) - 2, 0)
-        high = np.minimum(np.ceil(uv.max(axis=0)).astype(int) + 3, [image.shape[1], image.shape[0]])
-        if (high <= low).any():
+        low, part = _window(image, self.camera.project(X_CT.apply(print_.edge * 10 / 8 * CORNERS)))
+        if not part.size:
             return
-        part = image[low[1] : high[1], low[0] : high[0]]
         fine = cv2.resize(part, None, fx=FINE, fy=FINE, interpolation=cv2.INTER_NEAREST)
         layer, mask = fine.copy(), np.zeros(fine.shape[:2], np.uint8)
         print_.draw(layer, mask, X_CT, self.camera, low, self._shade(_CARD, X_WT.R[:, 2]))
         for p_C in others_C:
-            if p_C[:, 2].min() > _NEAR and _overlaps(self.camera.project(p_C), low, high):
+            if self._is_in_front(p_C, low, part):
                 self._cover(mask, p_C, X_CT.R[:, 2], X_CT.p, low)
         cv2.copyTo(layer, mask, fine)
         part[:] = cv2.resize(fine, (part.shape[1], part.shape[0]), interpolation=cv2.INTER_AREA)
@@ -266,15 +243,10 @@ class TagPainter:
     def _cover(
         self, mask: np.ndarray, p_C: np.ndarray, normal_C: np.ndarray, point_C: np.ndarray, low: np.ndarray
     ) -> None:
-        """Take out of the mask what the hull of the points ``p_C`` hides of a plane."""
+        """Remove from the mask the part of a plane that the hull of the points ``p_C`` hides."""
         front = _clip(p_C, normal_C, point_C)
         if front is not None:
-            _fill(
-                mask,
-                cv2.convexHull(self._fine(front, low).astype(np.float32)).reshape(-1, 2),
-                0,
-                line=cv2.LINE_8,
-            )
+            _fill(mask, _hull(self._fine(front, low)), 0, line=cv2.LINE_8)
 
     def _draw_side(
         self,
@@ -285,20 +257,16 @@ class TagPainter:
         near: list[np.ndarray],
         low: np.ndarray,
     ) -> None:
-        """The faces that belong to the tag ``k``, the tag on them, without what hides them."""
+        """Draw the visible parts of the faces that belong to the tag ``k``, with the tag."""
         X_CO, shown = self._X_CW.compose(X_WO), []
         for solid, p_C, plane_of in zip(self._body, corners_C, self._plane_of, strict=True):
             for f in np.flatnonzero(plane_of == k):
-                n_C = X_CO.R @ solid.normals[f]
-                if n_C @ p_C[solid.faces[f][0]] < 0.0:
-                    shown.append(
-                        (n_C, p_C[solid.faces[f]], self._shade(solid.colour, X_WO.R @ solid.normals[f]))
-                    )
-        tag = None
-        if self._tags:
-            X_CT = X_CO.compose(self._tags[k].X_BT)
-            if X_CT.R[:, 2] @ X_CT.p < 0.0:
-                tag = X_CT
+                n_C, corners = X_CO.R @ solid.normals[f], p_C[solid.faces[f]]
+                if n_C @ corners[0] < 0.0:
+                    shown.append((n_C, corners, self._shade(solid.colour, X_WO.R @ solid.normals[f])))
+        tag = X_CO.compose(self._tags[k].X_BT) if self._tags else None
+        if tag is not None and tag.R[:, 2] @ tag.p >= 0.0:
+            tag = None
         if not shown and tag is None:
             return
         layer, mask = fine.copy(), np.zeros(fine.shape[:2], np.uint8)
@@ -306,28 +274,34 @@ class TagPainter:
             polygon = self._fine(p_C, low)
             _fill(layer, polygon, colour, line=cv2.LINE_8)
             _fill(mask, polygon, 255, line=cv2.LINE_8)
-        if tag is not None:
-            self._tags[k].draw(
-                layer, mask, tag, self.camera, low, self._shade(_CARD, self.X_WC.R @ tag.R[:, 2])
-            )
         normal_C, point_C = (tag.R[:, 2], tag.p) if tag is not None else (shown[0][0], shown[0][1][0])
+        if tag is not None:
+            card = self._shade(_CARD, self.X_WC.R @ normal_C)
+            self._tags[k].draw(layer, mask, tag, self.camera, low, card)
         for p_C in near:
             self._cover(mask, p_C, normal_C, point_C, low)
         cv2.copyTo(layer, mask, fine)
 
     def _fine(self, p_C: np.ndarray, low: np.ndarray) -> np.ndarray:
-        """Pixels in the enlarged part whose upper left pixel is ``low``."""
+        """Return pixels in the enlarged part whose upper left pixel is ``low``."""
         return (self.camera.project(p_C) - low + 0.5) * FINE - 0.5
+
+    def _is_in_front(self, p_C: np.ndarray, low: np.ndarray, part: np.ndarray) -> bool:
+        """Return true if the points lie before the camera and their picture may overlap a part."""
+        if p_C[:, 2].min() <= _NEAR:
+            return False
+        uv = self.camera.project(p_C)
+        return bool((uv.max(axis=0) >= low).all() and (uv.min(axis=0) <= low + part.shape[1::-1]).all())
 
 
 @dataclass(frozen=True)
 class _Print:
-    """A tag as it is printed."""
+    """A printed tag."""
 
     edge: float
     X_BT: Transform
     modules: np.ndarray
-    """(n, n) uint8 the tag with its border."""
+    """(n, n) uint8 of the tag with its border."""
 
     @classmethod
     def of(cls, tag: Tag) -> _Print:
@@ -344,7 +318,7 @@ class _Print:
         low: np.ndarray,
         card: np.ndarray,
     ) -> None:
-        """Put the tag's modules, with its border, into an enlarged picture and its mask."""
+        """Draw the tag's modules, with its border, into an enlarged picture and its mask."""
         uv = ((camera.project(X_CT.apply(self.edge * 10 / 8 * CORNERS)) - low + 0.5) * FINE - 0.5).astype(
             np.float32
         )
@@ -374,13 +348,21 @@ def _fill(image: np.ndarray, polygon: np.ndarray, colour: np.ndarray | int, line
     cv2.fillConvexPoly(image, fixed, value, lineType=line, shift=_SHIFT)
 
 
-def _overlaps(uv: np.ndarray, low: np.ndarray, high: np.ndarray) -> bool:
-    return bool((uv.max(axis=0) >= low).all() and (uv.min(axis=0) <= high).all())
+def _hull(uv: np.ndarray) -> np.ndarray:
+    return cv2.convexHull(uv.astype(np.float32)).reshape(-1, 2)
+
+
+def _window(image: np.ndarray, uv: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the upper left pixel and a view of the part of an image around pixels; it may be
+    empty."""
+    low = np.maximum(np.floor(uv.min(axis=0)).astype(int) - 2, 0)
+    high = np.maximum(np.ceil(uv.max(axis=0)).astype(int) + 3, 0)
+    return low, image[low[1] : high[1], low[0] : high[0]]
 
 
 def _clip(p_C: np.ndarray, normal: np.ndarray, point: np.ndarray) -> np.ndarray | None:
-    """Points whose hull is the part of the hull of ``p_C`` in front of a plane; None when there is
-    none."""
+    """Return points whose hull is the part of the hull of ``p_C`` in front of a plane; None if there
+    is none."""
     height = (p_C - point) @ normal
     front, behind = height > 1e-6, height <= 1e-6
     if not front.any():

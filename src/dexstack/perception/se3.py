@@ -11,13 +11,13 @@ from dexstack.geometry.rotations import rotation_matrix
 
 
 def skew(v: np.ndarray) -> np.ndarray:
-    """(3, 3) matrix of the cross product with ``v`` (3,)."""
+    """Return the matrix (3, 3) of the cross product with ``v`` (3,)."""
     x, y, z = v
     return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
 
 
 def exp(rotvec: np.ndarray) -> np.ndarray:
-    """(3, 3) rotation by the vector ``rotvec`` (3,) [rad]."""
+    """Return the rotation (3, 3) by the vector ``rotvec`` (3,) [rad]."""
     angle = float(np.sqrt(rotvec @ rotvec))
     K = skew(rotvec)
     if angle < 1e-6:
@@ -26,7 +26,7 @@ def exp(rotvec: np.ndarray) -> np.ndarray:
 
 
 def log(R: np.ndarray) -> np.ndarray:
-    """(3,) rotation vector [rad] of ``R`` (3, 3), no longer than π."""
+    """Return the rotation vector (3,) [rad] of ``R`` (3, 3), no longer than π."""
     quat = to_quaternion(R)
     quat = quat if quat[0] >= 0.0 else -quat
     length = float(np.sqrt(quat[1:] @ quat[1:]))
@@ -34,11 +34,10 @@ def log(R: np.ndarray) -> np.ndarray:
 
 
 def to_quaternion(R: np.ndarray) -> np.ndarray:
-    """(4,) unit quaternion wxyz of ``R`` (3, 3)."""
+    """Return the unit quaternion wxyz (4,) of ``R`` (3, 3)."""
     trace = R[0, 0] + R[1, 1] + R[2, 2]
-    four = np.array(
-        [1.0 + trace, *(1.0 - trace + 2.0 * R[i, i] for i in range(3))]
-    )  # 4 times the squares of w, x, y, z
+    # four times the squares of w, x, y, z
+    four = np.array([1.0 + trace, *(1.0 - trace + 2.0 * R[i, i] for i in range(3))])
     k = int(np.argmax(four))
     if k == 0:
         quat = np.array([four[0], R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]])
@@ -51,7 +50,7 @@ def to_quaternion(R: np.ndarray) -> np.ndarray:
 
 
 class Transform(NamedTuple):
-    """``X_AB``: takes points from frame B to frame A."""
+    """Rigid transform ``X_AB`` of points from frame B to frame A."""
 
     R: np.ndarray
     """(3, 3)"""
@@ -60,13 +59,13 @@ class Transform(NamedTuple):
 
     @classmethod
     def of_pose(cls, pose: ArrayLike) -> Transform:
-        """From position and quaternion wxyz (7,)."""
+        """Return the transform of position and quaternion wxyz (7,)."""
         return cls(rotation_matrix(pose[3:]), np.asarray(pose[:3], float).copy())
 
     @classmethod
     def look_at(cls, eye: ArrayLike, target: ArrayLike, up: ArrayLike = (0.0, 0.0, 1.0)) -> Transform:
-        """A camera at ``eye`` that has ``target`` on its optical axis and ``up`` upwards in its
-        picture."""
+        """Return the pose of a camera at ``eye`` with ``target`` on its optical axis and ``up``
+        upwards in its picture."""
         z = np.subtract(target, eye).astype(float)
         z /= np.linalg.norm(z)
         x = np.cross(z, up)
@@ -83,21 +82,21 @@ class Transform(NamedTuple):
         return Transform(self.R.T, -self.R.T @ self.p)
 
     def compose(self, other: Transform) -> Transform:
-        """``X_AB.compose(X_BC)`` is X_AC."""
+        """Return X_AC = ``X_AB.compose(X_BC)``."""
         return Transform(self.R @ other.R, self.R @ other.p + self.p)
 
     def apply(self, points: np.ndarray) -> np.ndarray:
-        """Points (n, 3) from B to A."""
+        """Transform points (n, 3) from B to A."""
         return points @ self.R.T + self.p
 
 
 def difference(a: Transform, b: Transform) -> np.ndarray:
-    """(6,) what takes ``b`` to ``a``: shift [m] and rotation vector [rad], both along the axes of
-    the frame they are given in."""
+    """Return translation [m] and rotation vector [rad] (6,) from ``b`` to ``a``, both along the axes
+    of the frame that they are given in."""
     return np.concatenate([a.p - b.p, log(a.R @ b.R.T)])
 
 
 def between(a: Transform, b: Transform, share: float) -> Transform:
-    """What lies ``share`` (0 to 1) of the way from ``a`` to ``b``."""
+    """Interpolate at ``share`` (0 to 1) of the way from ``a`` to ``b``."""
     way = difference(b, a)
     return Transform(exp(share * way[3:]) @ a.R, a.p + share * way[:3])

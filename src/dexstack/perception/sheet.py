@@ -1,5 +1,4 @@
-"""Sheets of tags to print: PDF, true to scale, with cutting lines and a ruler that shows whether
-the printer kept the scale."""
+"""Sheets of tags to print: PDF, true to scale, with cutting lines and a ruler to check the scale."""
 
 from __future__ import annotations
 
@@ -16,15 +15,15 @@ PAPERS = {"a4": (210.0, 297.0), "letter": (215.9, 279.4)}
 """Width and height [mm]."""
 MARGIN = 15.0
 GAP = 8.0
-"""Between two tags: room for a line of text [mm]."""
+"""Gap between two tags, for a line of text [mm]."""
 RULER = 100.0
 _BRIDGE = 0.05
-"""White modules that touch are joined by strips this wide [mm], or viewers show hairlines between
-them."""
+"""Width of strips that join neighbouring white modules, against hairlines in viewers [mm]."""
 
 
 def place(bundle: TagBundle, paper: str) -> list[list[tuple[Tag, float, float]]]:
-    """Pages of (tag, left, bottom [mm] of its white border), row by row from the top.
+    """Arrange tags on pages of (tag, left, bottom [mm] of its white border), row by row from the
+    top.
 
     Raises:
         ConfigError: an unknown paper, or a tag that does not fit on it.
@@ -53,13 +52,13 @@ def place(bundle: TagBundle, paper: str) -> list[list[tuple[Tag, float, float]]]
 
 
 def whole(tag: Tag) -> float:
-    """Side of a tag with its white border [mm]."""
+    """Return the side of a tag with its white border [mm]."""
     return 1e3 * tag.edge * (MODULES + 2) / MODULES
 
 
 def rectangles(tag: Tag) -> Iterator[tuple[bool, float, float, float, float]]:
-    """(white, left, bottom, width, height) [mm] in drawing order, from the lower left corner of the
-    tag's white border."""
+    """Yield (white, left, bottom, width, height) [mm] in drawing order, from the lower left corner
+    of the tag's white border."""
     m = 1e3 * tag.edge / MODULES
     yield False, m, m, MODULES * m, MODULES * m
     white = bitmap(tag.tag)[1:-1, 1:-1] > 0
@@ -73,7 +72,7 @@ def rectangles(tag: Tag) -> Iterator[tuple[bool, float, float, float, float]]:
 
 
 def write_sheet(path: str | Path, bundle: TagBundle, paper: str = "a4") -> int:
-    """Write the tags of a bundle; the number of pages.
+    """Write the tags of a bundle; return the number of pages.
 
     Raises:
         ConfigError: see :func:`place`, or the file cannot be written.
@@ -92,27 +91,18 @@ def write_sheet(path: str | Path, bundle: TagBundle, paper: str = "a4") -> int:
             axes.set_ylim(0, height)
             axes.axis("off")
             for tag, left, bottom in page:
-                side = whole(tag)
-                axes.add_patch(
-                    Rectangle((left, bottom), side, side, fill=False, edgecolor="0.75", linewidth=0.2)
-                )
+                side, frame = whole(tag), {"fill": False, "edgecolor": "0.75", "linewidth": 0.2}
+                axes.add_patch(Rectangle((left, bottom), side, side, **frame))
                 for white, x, y, w, h in rectangles(tag):
-                    axes.add_patch(
-                        Rectangle(
-                            (left + x, bottom + y), w, h, color="white" if white else "black", linewidth=0
-                        )
-                    )
-                axes.text(
-                    left,
-                    bottom - 1.0,
-                    f"{bundle.name} {tag.tag}, {1e3 * tag.edge:g} mm, this way up",
-                    fontsize=6,
-                    va="top",
-                )
-            _ruler(
-                axes,
-                f"{bundle.name}, page {k + 1} of {len(pages)}: print at 100 %, matt; cut along the grey lines, glue flat",
+                    colour = "white" if white else "black"
+                    axes.add_patch(Rectangle((left + x, bottom + y), w, h, color=colour, linewidth=0))
+                text = f"{bundle.name} {tag.tag}, {1e3 * tag.edge:g} mm, this way up"
+                axes.text(left, bottom - 1.0, text, fontsize=6, va="top")
+            text = (
+                f"{bundle.name}, page {k + 1} of {len(pages)}: print at 100 %, matt; cut along the grey "
+                "lines, glue flat"
             )
+            _ruler(axes, text)
             pdf.savefig(figure)
     return len(pages)
 

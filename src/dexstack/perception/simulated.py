@@ -1,4 +1,4 @@
-"""A simulated colour camera: pictures of the scene with what a lens and a sensor do to them."""
+"""A simulated colour camera: pictures of the scene with lens blur, motion blur and sensor noise."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from dexstack.model.hand import HandModel
 from dexstack.model.objects import ObjectModel
 from dexstack.model.scene import JointLayout, build_scene
 from dexstack.perception.bundle import Tag, TagBundle
-from dexstack.perception.params import SimulatedCameraParams
+from dexstack.perception.camera_params import SimulatedCameraParams
 from dexstack.perception.render import TagPainter
 from dexstack.perception.se3 import Transform, between, difference
 
 MOST_SHUTTER_STEPS = 4
 _NOISE_SLACK = 100_003
-"""The noise is drawn once, this much longer than a picture, and every picture starts at another
-place of it."""
+"""Excess length of the noise, which is drawn once: every picture starts at a random offset in it."""
 
 
 def moved(bundle: TagBundle, X_AB: Transform) -> TagBundle:
-    """The same tags, given in frame A instead of their body's frame B."""
+    """Return the tags in frame A instead of their body's frame B."""
     return TagBundle(
         bundle.name, {k: Tag(t.tag, t.edge, X_AB.compose(t.X_OT)) for k, t in bundle.tags.items()}
     )
 
 
 class SimulatedCamera:
-    """Takes pictures of a hand (or none) and a tagged object.
+    """A camera that takes pictures of a hand (or none) and a tagged object.
 
     Args:
-        bundle: tags of the object; base: tags on the hand's base, palm frame; fingertips: one per
-            finger, each in its last link's frame. None: there are none.
+        bundle: tags of the object, or None.
         X_WC: the optical frame in the world.
+        base: tags on the hand's base in the palm frame, or None.
+        fingertips: one tag per finger in the frame of its last link, or None.
     """
 
     def __init__(
@@ -71,13 +71,12 @@ class SimulatedCamera:
     def picture(
         self, q: np.ndarray, pose_WO: np.ndarray, before: tuple[np.ndarray, np.ndarray] | None = None
     ) -> np.ndarray:
-        """(height, width, 3) uint8 RGB.
+        """Take a picture, (height, width, 3) uint8 RGB.
 
         Args:
             q: joint angles (16,) [rad], (0,) without a hand, when the shutter closes.
             pose_WO: the object's pose (7,) then.
-            before: both when it opened, if that was elsewhere: the picture is the mean over the
-                time between.
+            before: both when the shutter opened, for the motion blur between; None: at rest.
         """
         image = self._draw(q, pose_WO) if before is None else self._exposed(q, pose_WO, *before)
         if self.params.lens_blur > 0.0:
@@ -107,8 +106,8 @@ class SimulatedCamera:
         return self._painter.render(self._data)
 
     def _steps(self, way: np.ndarray, p_WO: np.ndarray) -> int:
-        """So many instants that nothing of the object moves by more than half a pixel between
-        them."""
+        """Return the number of instants between which no point of the object moves by more than half
+        a pixel, at most :data:`MOST_SHUTTER_STEPS`."""
         metres = np.linalg.norm(way[:3]) + 1.7 * self._reach * np.linalg.norm(way[3:])
         depth = max(float(self.X_WC.inverse.apply(p_WO[None])[0, 2]), 0.05)
         return int(np.clip(np.ceil(metres * self.camera.focal / depth / 0.5), 1, MOST_SHUTTER_STEPS))

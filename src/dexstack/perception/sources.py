@@ -1,4 +1,4 @@
-"""Pictures for calibration: from a folder, from a RealSense, or simulated."""
+"""Pictures for calibration, from a folder, a RealSense, or simulated."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from dexstack.model.hand import HandModel, load_hand
 from dexstack.model.objects import load_object
 from dexstack.perception.bundle import base_bundle, object_bundle
 from dexstack.perception.camera import CameraModel
+from dexstack.perception.camera_params import RealSenseParams, SimulatedCameraParams, usual_mount
 from dexstack.perception.hand_eye import fingertip_bundle
 from dexstack.perception.images import to_grey
-from dexstack.perception.params import RealSenseParams, SimulatedCameraParams, usual_mount
 from dexstack.perception.realsense import RealSenseCamera
 from dexstack.perception.se3 import Transform, exp
 from dexstack.perception.simulated import SimulatedCamera
@@ -25,7 +25,7 @@ from dexstack.perception.simulated import SimulatedCamera
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
 CAMERA_FILE = "camera.yaml"
 PATIENCE = 20.0
-"""Longest wait for a camera's next picture [s]."""
+"""Longest time until a camera's next picture [s]."""
 
 
 class Recording(NamedTuple):
@@ -36,7 +36,8 @@ class Recording(NamedTuple):
 
 
 def read_camera_file(path: Path) -> CameraModel:
-    """Intrinsics from a YAML with width, height, K (9 numbers), distortion_model and distortion.
+    """Read intrinsics from a YAML with width, height, K (9 numbers), distortion_model and
+    distortion.
 
     Raises:
         ConfigError: a missing or malformed file.
@@ -57,10 +58,10 @@ def read_camera_file(path: Path) -> CameraModel:
 
 
 def read_folder(folder: Path) -> Recording:
-    """All pictures of a folder, with the intrinsics in its ``camera.yaml``.
+    """Read all pictures of a folder, with the intrinsics in its ``camera.yaml``.
 
     Raises:
-        ConfigError: no pictures, one that cannot be read or is of another size, no intrinsics.
+        ConfigError: no pictures, an unreadable one or one of another size, or no intrinsics.
     """
     camera = read_camera_file(folder / CAMERA_FILE)
     pictures = []
@@ -70,7 +71,8 @@ def read_folder(folder: Path) -> Recording:
             raise ConfigError(f"{path} is not a picture")
         if picture.shape != (camera.height, camera.width):
             raise ConfigError(
-                f"{path} has {picture.shape[1]} x {picture.shape[0]} pixels, {folder / CAMERA_FILE} is for {camera.width} x {camera.height}"
+                f"{path} has {picture.shape[1]} x {picture.shape[0]} pixels, {folder / CAMERA_FILE} is for "
+                f"{camera.width} x {camera.height}"
             )
         pictures.append(picture)
     if not pictures:
@@ -79,12 +81,16 @@ def read_folder(folder: Path) -> Recording:
 
 
 def take_realsense(
-    params: RealSenseParams, count: int, wait: float, camera: RealSenseCamera | None = None
+    params: RealSenseParams,
+    count: int,
+    wait: float,
+    camera: RealSenseCamera | None = None,
+    patience: float = PATIENCE,
 ) -> Recording:
-    """``count`` pictures of a camera that is connected, ``wait`` [s] between them.
+    """Take ``count`` pictures with a connected camera, with pauses of ``wait`` [s].
 
     Raises:
-        ConfigError: it cannot be opened, or sends nothing.
+        ConfigError: the camera cannot be opened, or sends no frame in ``patience`` [s].
     """
     camera = camera or RealSenseCamera(params)
     pictures: list[np.ndarray] = []
@@ -92,7 +98,7 @@ def take_realsense(
     camera.start()
     try:
         while len(pictures) < count:
-            frame = camera.take(PATIENCE)
+            frame = camera.take(patience)
             if frame is None:
                 raise ConfigError(camera.trouble or "the camera sends no frames")
             model = frame.camera
@@ -105,7 +111,7 @@ def take_realsense(
 
 
 def simulated_hand(side: str, count: int, seed: int) -> Recording:
-    """The hand's base as the simulated camera sees it, from its usual place."""
+    """Take simulated pictures of the hand's base from the camera's default pose."""
     hand, obj = load_hand(side), load_object("cube")
     params = SimulatedCameraParams()
     camera = SimulatedCamera(
@@ -117,14 +123,13 @@ def simulated_hand(side: str, count: int, seed: int) -> Recording:
 
 
 FINE = SimulatedCameraParams(image_width=1280, image_height=720, focal_length=920.0)
-"""A D435i's larger picture."""
+"""A D435i at its higher resolution."""
 
 
 def fingertip_camera(hand: HandModel, seed: int) -> tuple[SimulatedCamera, Transform]:
-    """A simulated camera that sees caps on the fingertips, from about its usual place, and where it
-    stands in the palm frame.
+    """Return a simulated camera that sees caps on the fingertips, and its pose in the palm frame.
 
-    The place is off by up to 2 cm and 3° along every axis, by the seed.
+    The pose differs from the default by up to 2 cm and 3° along every axis, drawn by the seed.
     """
     rng = np.random.default_rng(seed)
     usual = usual_mount(hand.side)
@@ -137,7 +142,7 @@ def fingertip_camera(hand: HandModel, seed: int) -> tuple[SimulatedCamera, Trans
 
 
 def simulated_object(name: str, count: int, seed: int, distance: float = 0.35) -> Recording:
-    """An object alone, shown from all sides."""
+    """Take simulated pictures of an object alone from all sides."""
     rng = np.random.default_rng(seed)
     params = SimulatedCameraParams()
     camera = SimulatedCamera(

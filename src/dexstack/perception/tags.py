@@ -1,4 +1,4 @@
-"""AprilTags of the family 36h11: their bitmaps, and where an image shows them."""
+"""AprilTags of the family 36h11: bitmaps and detection."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from dexstack.errors import ConfigError
 
 FAMILY = "tag36h11"
 COUNT = 587
-"""Tags of the family."""
+"""Number of tags of the family."""
 MODULES = 8
-"""Modules along the edge of the black square; the white border of one module around it belongs to
-the tag."""
+"""Modules along the edge of the black square, without the white border of one module."""
 
 
 def bitmap(tag: int) -> np.ndarray:
-    """(10, 10) uint8, 0 or 255: the tag with its white border, one entry per module, as it is
-    printed.
+    """Return the printed tag with its white border as (10, 10) uint8, 0 or 255, one entry per
+    module.
 
     Raises:
         ConfigError: the family has no such tag.
@@ -30,9 +29,8 @@ def bitmap(tag: int) -> np.ndarray:
         raise ConfigError(f"the family {FAMILY} has the tags 0 to {COUNT - 1}, not {tag}")
     dictionary = cv2.aruco.getPredefinedDictionary(cv2.aruco.DICT_APRILTAG_36h11)
     black = cv2.aruco.generateImageMarker(dictionary, tag, MODULES, borderBits=1)
-    return np.pad(
-        np.rot90(black, 2), 1, constant_values=255
-    )  # OpenCV's bitmap is the official one turned by 180°
+    # OpenCV's bitmap is the official one turned by 180°
+    return np.pad(np.rot90(black, 2), 1, constant_values=255)
 
 
 class Detection(NamedTuple):
@@ -40,46 +38,38 @@ class Detection(NamedTuple):
 
     tag: int
     corners: np.ndarray
-    """(4, 2) px: upper left, upper right, lower right, lower left corner of the black square as it
-    is printed."""
+    """(4, 2) px: upper left, upper right, lower right, lower left corner of the printed black
+    square."""
     margin: float
-    """How clearly the bits were read (mean contrast)."""
+    """Decision margin of the bits (mean contrast)."""
     clear: np.ndarray
-    """(4,) bool: which corners lie on edges that nothing covers in part; the others may be off by a
-    pixel without it showing."""
+    """(4,) bool: corners on uncovered edges; the others may be off by a pixel unnoticed."""
 
 
 _SAMPLES = 3
-"""Per module, where edges are looked at."""
+"""Samples per module along an edge."""
 _WRONG = 0.35
-"""A sample that is off by this share of the tag's contrast is not the tag's."""
+"""Deviation of a wrong sample, as a share of the tag's contrast."""
 _TOLERATED = 0.04
-"""Share of wrong samples of an edge that noise may explain."""
+"""Share of wrong samples of an edge that is attributed to noise."""
 
 
 def clear_corners(grey: np.ndarray, corners: np.ndarray) -> np.ndarray:
-    """(4,) bool, see :class:`Detection`: whether black and white are as they must be along both
-    sides of both edges of each corner.
+    """Return (4,) true for corners whose two edges are black on the inner and white on the outer
+    side, see :class:`Detection`.
 
-    A finger that covers part of an edge draws the line fitted to it, and the picture of a square
-    remains a square's.
+    A finger over part of an edge shifts the line fitted to it, while the shape remains a
+    square's.
     """
     n = (MODULES + 2) * _SAMPLES
     inner = np.array([_SAMPLES - 0.5, n - _SAMPLES - 0.5])
-    square = np.array(
-        [[inner[0], inner[0]], [inner[1], inner[0]], [inner[1], inner[1]], [inner[0], inner[1]]], np.float32
-    )
+    square = inner[[[0, 0], [1, 0], [1, 1], [0, 1]]].astype(np.float32)
     H = cv2.getPerspectiveTransform(square, corners.astype(np.float32))
     flat = cv2.warpPerspective(
         grey, H, (n, n), flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP, borderMode=cv2.BORDER_REPLICATE
     )
     white_at, black_at = _SAMPLES // 2, _SAMPLES + _SAMPLES // 2
-    sides = [
-        flat,
-        np.rot90(flat),
-        np.rot90(flat, 2),
-        np.rot90(flat, 3),
-    ]  # upper, right, lower, left edge on top
+    sides = [np.rot90(flat, k) for k in range(4)]  # upper, right, lower, left edge on top
     white = np.stack([side[white_at, 1:-1] for side in sides]).astype(float)
     black = np.stack([side[black_at, _SAMPLES:-_SAMPLES] for side in sides]).astype(float)
     low, high = float(np.median(black)), float(np.median(white))
@@ -89,8 +79,7 @@ def clear_corners(grey: np.ndarray, corners: np.ndarray) -> np.ndarray:
 
 
 class _Quads(ctypes.Structure):
-    """What the library's detector holds behind the fields that pupil-apriltags names: its
-    apriltag_quad_thresh_params."""
+    """The library's apriltag_quad_thresh_params, which pupil-apriltags does not declare."""
 
     _fields_ = [
         ("min_cluster_pixels", ctypes.c_int),
@@ -113,8 +102,8 @@ def _detector_class() -> type:
         ) from None
 
     class SafeDetector(Detector):
-        """The library frees the families before the detector that still uses them, which may crash
-        the process at its end."""
+        """A detector that clears its families first: the library frees them before the detector,
+        which may crash the process at its end."""
 
         def __del__(self) -> None:
             if getattr(self, "tag_detector_ptr", None) is not None:
@@ -122,24 +111,24 @@ def _detector_class() -> type:
                 super().__del__()
 
         def ignore_below(self, contrast: int) -> bool:
-            """Take neighbourhoods whose grey values differ by less than ``contrast`` for flat;
-            False where the library is another one.
+            """Treat neighbourhoods whose grey values differ by less than ``contrast`` as flat; return
+            False if the library's layout is unknown.
 
-            The library's own 5 lies within a sensor's noise: it then follows outlines of noise all
-            over the picture, for 90 % of its time.
+            The library's default of 5 lies within a sensor's noise, whose outlines then take 90 % of
+            the detection time.
             """
             fields = type(self.tag_detector_ptr.contents)
             quads = _Quads.from_address(
                 ctypes.addressof(self.tag_detector_ptr.contents) + fields.debug.offset + fields.debug.size
             )
-            known = (
-                quads.min_cluster_pixels,
-                quads.max_nmaxima,
-                quads.max_line_fit_mse,
-                quads.min_white_black_diff,
-                quads.deglitch,
+            names = (
+                "min_cluster_pixels",
+                "max_nmaxima",
+                "max_line_fit_mse",
+                "min_white_black_diff",
+                "deglitch",
             )
-            if known != (5, 10, 10.0, 5, 0):
+            if [getattr(quads, name) for name in names] != [5, 10, 10.0, 5, 0]:
                 return False
             quads.min_white_black_diff = contrast
             return True
@@ -148,29 +137,27 @@ def _detector_class() -> type:
 
 
 class TagDetector:
-    """Finds tags in grey pictures.
+    """Detector of tags in grey pictures.
 
     Args:
-        decimate: quads are searched in a picture smaller by this factor; their edges are then
-            refined in the full one.
-        least_margin: tags read less clearly than this are not believed.
+        decimate: factor by which the picture is reduced for the search of quads; their edges are
+            refined at full resolution.
+        least_margin: smallest decision margin of a tag.
     """
 
     def __init__(self, *, decimate: float = 1.0, least_margin: float = 20.0) -> None:
-        # One thread: a second one would only take the core from the controller.
+        # one thread: a second one would take a core from the controller
         self._detector = _detector_class()(
             families=FAMILY, nthreads=1, quad_decimate=decimate, refine_edges=1, decode_sharpening=0.25
         )
         self._least_margin = least_margin
-        self._detector.ignore_below(
-            round(least_margin)
-        )  # half of what such a tag has between black and white
+        self._detector.ignore_below(round(least_margin))  # half the contrast of such a tag
 
     def detect(self, grey: np.ndarray, window: tuple[int, int, int, int] | None = None) -> list[Detection]:
-        """Tags in ``grey`` (height, width) uint8, or in its part ``window`` (left, top, right,
-        bottom) [px] only.
+        """Detect tags in ``grey`` (height, width) uint8, or in its part ``window`` (left, top, right,
+        bottom) [px].
 
-        A tag seen twice cannot both be the one of the bundle: neither is returned.
+        A tag that is detected twice is not returned.
         """
         left, top, right, bottom = (0, 0, grey.shape[1], grey.shape[0]) if window is None else window
         part = np.ascontiguousarray(grey[top:bottom, left:right])
@@ -180,12 +167,8 @@ class TagDetector:
         for d in self._detector.detect(part):
             if d.hamming > 1 or d.decision_margin < self._least_margin:
                 continue
-            corners = (
-                d.corners[::-1] - 0.5 + [left, top]
-            )  # the library counts pixel centres at +0.5, and corners from the lower left
-            found[d.tag_id] = (
-                None
-                if d.tag_id in found
-                else Detection(int(d.tag_id), corners, float(d.decision_margin), clear_corners(grey, corners))
-            )
+            # the library's pixel centres are at +0.5, and its corners start at the lower left
+            corners = d.corners[::-1] - 0.5 + [left, top]
+            made = Detection(int(d.tag_id), corners, float(d.decision_margin), clear_corners(grey, corners))
+            found[d.tag_id] = None if d.tag_id in found else made
         return [d for d in found.values() if d is not None]

@@ -1,4 +1,4 @@
-"""Plants (physics engines) of a robot and an object: the registry and :func:`make_plant`; each is
+"""Plants, robots and objects in a physics engine: the registry and :func:`make_plant`; each is
 imported on demand."""
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ PLANTS = Registry(
         "soft": ("dexstack.plants.soft", "SoftPlant", "SoftPlantParams"),
     },
 )
-"""Module, class and parameter class of every plant; the class takes a hand, an object and its
+"""Module, class and parameter class of each plant; the class takes a robot, an object and its
 parameters."""
 
 
 def check_plant(name: str) -> None:
-    """Whether there is such a plant here; nothing of it is imported, but for a user's own file.
+    """Reject an unknown plant; imports nothing of it except a user's own file.
 
     Raises:
         ConfigError: an unknown plant, or one whose libraries are not installed.
@@ -47,7 +47,7 @@ def check_plant(name: str) -> None:
 
 
 def plant_params(name: str) -> type:
-    """The parameter class of a plant.
+    """Return the parameter class of a plant.
 
     Raises:
         ConfigError: an unknown plant, or one whose libraries are not installed.
@@ -56,11 +56,11 @@ def plant_params(name: str) -> type:
 
 
 def make_plant(name: str, hand: HandModel, obj: ObjectModel, params: Any = None) -> Plant:
-    """A plant of a hand and an object.
+    """Return a plant of a robot and an object.
 
     Raises:
-        ConfigError: see :func:`plant_params`; or the plant refuses hand, object or parameters, or
-            is none.
+        ConfigError: see :func:`plant_params`; the plant rejects robot, object or parameters; or its
+            class does not implement :class:`~dexstack.plants.base.Plant`.
     """
     from dexstack.plants.base import Plant
 
@@ -71,18 +71,19 @@ def make_plant(name: str, hand: HandModel, obj: ObjectModel, params: Any = None)
 
 
 def scene_plant(name: str) -> type[ScenePlant]:
-    """The class of a plant, whose ``make_scene`` makes its scene of any spec of a robot and an
-    object.
+    """Return the class of a plant, whose ``make_scene`` makes its scene from any spec of a robot
+    and an object.
 
     Raises:
-        ConfigError: see :func:`plant_params`; or it is a user's own without a scene.
+        ConfigError: see :func:`plant_params`; or a user's own plant does not derive from
+            ScenePlant.
     """
     from dexstack.plants.scene_plant import ScenePlant
 
     plant = _load(name)[0]
     if not issubclass(plant, ScenePlant):
         raise ConfigError(
-            f"the plant '{name}' makes no scene of a model: it does not derive from dexstack.plants.scene_plant.ScenePlant"
+            f"the plant '{name}' has no make_scene: derive it from dexstack.plants.scene_plant.ScenePlant"
         )
     return plant
 

@@ -1,4 +1,4 @@
-"""What every plant (physics engine) offers to the closed loop and to the simulator node."""
+"""Protocols of plants (physics engines), for the closed loop and the simulator node."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Plant(Protocol):
         """(6,) object velocity: linear [m/s] in world, angular [rad/s] in body axes."""
 
     def reset(self, q_hand: np.ndarray, pose_WO: np.ndarray, v: np.ndarray | None = None) -> None:
-        """Start again at time zero: joint positions (N,), object pose (7,) and, unless at rest,
-        velocity (N + 6,), joints before twist."""
+        """Restart at time zero from joint positions (N,), object pose (7,) and velocity (N + 6,),
+        joints before twist, zero if None."""
 
     def step(self, tau: np.ndarray) -> None:
         """Advance by ``dt`` under the joint torques ``tau`` (N,) [N m or N]."""
@@ -53,15 +53,15 @@ class Plant(Protocol):
 
 @runtime_checkable
 class PatchPlant(Protocol):
-    """A plant whose bodies touch on surfaces that can be shown."""
+    """A plant whose contact surfaces can be shown."""
 
     def patches(self) -> list[Patch]:
-        """Where bodies touched in the last step, at the poses it began with."""
+        """Return the contact surfaces of the last step, at the poses it began with."""
 
 
 @runtime_checkable
 class WatchedPlant(Protocol):
-    """A plant that knows when its answers are not to be trusted."""
+    """A plant that reports steps that cannot be trusted."""
 
     def trouble(self) -> str:
-        """What went wrong in the steps since the last reset, one sentence; empty if nothing did."""
+        """Return a sentence on failed steps since the last reset, or an empty string."""

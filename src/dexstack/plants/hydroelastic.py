@@ -12,7 +12,6 @@ from dexengines.report import Patch
 from dexstack.config import param
 from dexstack.errors import ConfigError
 from dexstack.model.hand import HandModel
-from dexstack.model.objects import ObjectModel
 from dexstack.model.robot import Robot
 from dexstack.model.scene import OBJECT_BODY
 from dexstack.plants.scene_plant import ScenePlant
@@ -35,7 +34,7 @@ class HydroelasticPlantParams:
     relaxation_time: float = param(0.01, "time constant in which contact dissipates, per body [s]", 0.0, 1.0)
 
     def stiffened(self, factor: float) -> HydroelasticPlantParams:
-        """With all that is not rigid so many times as stiff."""
+        """Return parameters with the moduli of compliant bodies scaled by ``factor``."""
         tip, hand, obj = (
             factor * modulus for modulus in (self.tip_modulus, self.hand_modulus, self.object_modulus)
         )
@@ -43,43 +42,33 @@ class HydroelasticPlantParams:
 
 
 class HydroelasticPlant(ScenePlant):
-    """Robot and object with pressure field contact, soft at the fingertips; see
-    :class:`dexstack.plants.base.Plant`.
+    """Robot and object with pressure field contact, compliant at the fingertips."""
 
-    Raises:
-        ConfigError: a parameter, or a shape this engine cannot mesh.
-    """
-
-    def __init__(self, robot: Robot, obj: ObjectModel, params: HydroelasticPlantParams | None = None) -> None:
-        super().__init__(robot, obj, params or HydroelasticPlantParams())
-        self.system, self.data = self.scene.system, self.scene.data
+    Params = HydroelasticPlantParams
 
     @classmethod
     def make_scene(
         cls, spec: mujoco.MjSpec, robot: Robot, params: HydroelasticPlantParams
     ) -> HydroelasticScene:
-        kind = params.object_kind
+        kind, known = params.object_kind, " or ".join(OBJECT_KINDS)
         if kind not in OBJECT_KINDS:
             raise ConfigError(
-                f"parameter 'object_kind' of the hydroelastic plant must be {' or '.join(OBJECT_KINDS)}, got '{kind}'"
+                f"parameter 'object_kind' of the hydroelastic plant must be {known}, got {kind!r}"
             )
         spec.option.timestep = params.dt
         model = spec.compile()
         return HydroelasticScene(model, _materials(model, robot, params), scheme=params.scheme)
 
-    def wrenches(self) -> list[Wrench]:
-        """Contact wrenches of the last step."""
-        return self.system.wrenches()
-
     def patches(self) -> list[Patch]:
-        """Contact surfaces of the last step; see :class:`dexstack.plants.base.PatchPlant`."""
-        return self.system.patches()
+        """Return the contact surfaces of the last step; see
+        :class:`dexstack.plants.base.PatchPlant`."""
+        return self.scene.patches()
 
 
 def _materials(
     model: mujoco.MjModel, robot: Robot, p: HydroelasticPlantParams
 ) -> dict[str, dict[str, float]]:
-    """The shapes that hold a fingertip's centre are the soft ones; the object may be rigid."""
+    """Return the materials: fingertips are compliant, the object is compliant or rigid."""
     object_modulus = np.inf if p.object_kind == "rigid" else p.object_modulus
     result = {"default": {"relaxation_time": p.relaxation_time}}
     soft = tips(robot)
@@ -94,8 +83,8 @@ def _materials(
 
 
 def tips(robot: Robot) -> set[str]:
-    """Names of a robot's geoms that are fingertips: the round shapes that hold a hand's fingertips'
-    centres, and balls."""
+    """Return the names of a robot's fingertip geoms: the round shapes around a hand's fingertip
+    centres, or the balls."""
     if not isinstance(robot, HandModel):
         return {part.name for part in robot.bodies[1:]}
     return {

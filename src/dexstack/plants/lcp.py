@@ -8,7 +8,6 @@ import mujoco
 
 from dexengines.lcp.scene import LcpScene
 from dexstack.config import param
-from dexstack.model.objects import ObjectModel
 from dexstack.model.robot import Robot
 from dexstack.model.scene import OBJECT_BODY
 from dexstack.plants.scene_plant import ScenePlant
@@ -25,27 +24,18 @@ class LcpPlantParams:
     restitution: float = param(0.0, "restitution between hand and object", 0.0, 1.0)
 
     def stiffened(self, factor: float) -> LcpPlantParams:
-        """The same: contacts are rigid."""
+        """Return the parameters unchanged: contacts are rigid."""
         return self
 
 
 class LcpPlant(ScenePlant):
-    """Robot and object in rigid contact; see :class:`dexstack.plants.base.Plant`.
+    """Robot and object in rigid contact."""
 
-    Raises:
-        ConfigError: a shape this engine does not take.
-    """
-
-    def __init__(self, robot: Robot, obj: ObjectModel, params: LcpPlantParams | None = None) -> None:
-        super().__init__(robot, obj, params or LcpPlantParams())
-        self.system = self.scene.system
+    Params = LcpPlantParams
 
     @classmethod
     def make_scene(cls, spec: mujoco.MjSpec, robot: Robot, params: LcpPlantParams) -> LcpScene:
         spec.option.timestep = params.dt
-        materials = {
-            geom.name: {"restitution": params.restitution}
-            for geom in spec.geoms
-            if geom.parent.name == OBJECT_BODY
-        }
+        restitution = {"restitution": params.restitution}
+        materials = {geom.name: restitution for geom in spec.geoms if geom.parent.name == OBJECT_BODY}
         return LcpScene(spec.compile(), materials, directions=params.directions)

@@ -9,7 +9,6 @@ import mujoco
 
 from dexengines.mujoco import MujocoScene
 from dexstack.config import param
-from dexstack.model.objects import ObjectModel
 from dexstack.model.robot import Robot
 from dexstack.model.scene import TIMESTEP
 from dexstack.plants.scene_plant import ScenePlant
@@ -25,17 +24,15 @@ class MujocoPlantParams:
     )
 
     def stiffened(self, factor: float) -> MujocoPlantParams:
-        """With contacts so many times as stiff: stiffness goes with 1/``contact_time``²."""
+        """Return parameters with contact stiffness, proportional to 1/``contact_time``², scaled by
+        ``factor``."""
         return replace(self, contact_time=self.contact_time / math.sqrt(factor))
 
 
 class MujocoPlant(ScenePlant):
-    """Hand (or balls) and object in MuJoCo, with force-driven, passively damped joints; see
-    :class:`dexstack.plants.base.Plant`."""
+    """Robot and object in MuJoCo, with force-driven, passively damped joints."""
 
-    def __init__(self, robot: Robot, obj: ObjectModel, params: MujocoPlantParams | None = None) -> None:
-        super().__init__(robot, obj, params or MujocoPlantParams())
-        self.data = self.scene.data
+    Params = MujocoPlantParams
 
     @classmethod
     def make_scene(cls, spec: mujoco.MjSpec, robot: Robot, params: MujocoPlantParams) -> MujocoScene:

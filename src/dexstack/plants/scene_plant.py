@@ -1,10 +1,9 @@
-"""The plant of a robot and one free object in any engine: its state, how it is set, and what is
-refused."""
+"""A plant of a robot and one free object in any engine."""
 
 from __future__ import annotations
 
 import abc
-from typing import Any
+from typing import Any, ClassVar
 
 import mujoco
 import numpy as np
@@ -19,11 +18,11 @@ from dexstack.plants import engine_errors
 
 
 def stiffened(params: Any, obj: ObjectModel) -> Any:
-    """A plant's parameters with contacts as stiff as the object says, relative to what they say.
+    """Return a plant's parameters with contact stiffness scaled by the object's
+    ``contact_stiffness``.
 
     Raises:
-        ConfigError: the object asks for another stiffness, and the parameters' class has no
-            ``stiffened(factor)``.
+        ConfigError: the factor is not one and the parameters' class has no ``stiffened(factor)``.
     """
     if obj.contact_stiffness == 1.0:
         return params
@@ -35,15 +34,24 @@ def stiffened(params: Any, obj: ObjectModel) -> Any:
 
 
 class ScenePlant(abc.ABC):
-    """A :class:`dexstack.plants.base.Plant` of a scene whose state is laid out as
-    :mod:`dexstack.model.scene` says.
+    """A :class:`dexstack.plants.base.Plant` of a scene whose state has the layout of
+    :mod:`dexstack.model.scene`.
 
-    The constructor puts everything to the object's first start.
+    Args:
+        robot, obj: set to the object's first start.
+        params: of the class :attr:`Params`; its defaults if None.
+
+    Raises:
+        ConfigError: the engine rejects a parameter, shape or feature.
     """
 
+    Params: ClassVar[type]
+    """Dataclass of the plant's parameters, declared with :func:`dexstack.config.param`."""
+
     @engine_errors()
-    def __init__(self, robot: Robot, obj: ObjectModel, params: Any) -> None:
-        self.scene = scene = self.make_scene(robot_scene(robot, obj), robot, stiffened(params, obj))
+    def __init__(self, robot: Robot, obj: ObjectModel, params: Any = None) -> None:
+        params = stiffened(params or self.Params(), obj)
+        self.scene = scene = self.make_scene(robot_scene(robot, obj), robot, params)
         self.dt, self.model = scene.dt, scene.model
         self._n, self._layout = len(robot.joint_names), JointLayout(scene.model)
         self._tau = np.zeros(scene.model.nv)
@@ -54,11 +62,10 @@ class ScenePlant(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def make_scene(cls, spec: mujoco.MjSpec, robot: Robot, params: Any) -> Scene:
-        """The scene of this plant, with its parameters, of a robot and an object, who may have
-        actuators; changes the spec.
+        """Return the scene of a robot and an object, which may have actuators; changes the spec.
 
         Raises:
-            ConfigError: what the engine refuses.
+            ConfigError, EngineError: the engine rejects a parameter, shape or feature.
         """
 
     @property
@@ -87,7 +94,7 @@ class ScenePlant(abc.ABC):
 
     @engine_errors()
     def reset(self, q_hand: np.ndarray, pose_WO: np.ndarray, v: np.ndarray | None = None) -> None:
-        """Start again at time zero; see :meth:`Plant.reset`.
+        """Restart at time zero; see :meth:`Plant.reset`.
 
         Raises:
             ConfigError: wrong size, not finite, or a quaternion that is not of unit length.
@@ -101,7 +108,7 @@ class ScenePlant(abc.ABC):
         self.scene.place(np.concatenate([joints, pose]), np.concatenate([rates, velocity[self._n :]]))
 
     def step(self, tau: np.ndarray) -> None:
-        """Advance by ``dt``; torques are applied as given, whoever computes them limits them.
+        """Advance by ``dt`` under torques (N,), which are not limited here.
 
         Raises:
             ConfigError: ``tau`` is not (N,) and finite.

@@ -9,7 +9,6 @@ import mujoco
 from dexengines.soft.scene import DISSIPATIONS, SoftScene
 from dexengines.soft.scm import ContactParams
 from dexstack.config import param
-from dexstack.model.objects import ObjectModel
 from dexstack.model.robot import Robot
 from dexstack.model.scene import OBJECT_BODY
 from dexstack.plants.scene_plant import ScenePlant
@@ -40,21 +39,17 @@ class SoftPlantParams:
     )
 
     def stiffened(self, factor: float) -> SoftPlantParams:
-        """With contacts so many times as stiff."""
+        """Return parameters with contact stiffness scaled by ``factor``."""
         return replace(self, stiffness=factor * self.stiffness)
 
 
 class SoftPlant(ScenePlant):
-    """Robot and object with soft contact; see :class:`dexstack.plants.base.Plant`.
+    """Robot and object with soft contact.
 
-    The object meets the base and the links; the links do not meet each other.
-
-    Raises:
-        ConfigError: a parameter, or a shape this engine has no points for.
+    The object touches the base and the links; the links do not touch each other.
     """
 
-    def __init__(self, robot: Robot, obj: ObjectModel, params: SoftPlantParams | None = None) -> None:
-        super().__init__(robot, obj, params or SoftPlantParams())
+    Params = SoftPlantParams
 
     @classmethod
     def make_scene(cls, spec: mujoco.MjSpec, robot: Robot, params: SoftPlantParams) -> SoftScene:

@@ -1,1 +1,1 @@
-"""What a process asks of the machine: real-time scheduling, compilation caches, no orphans."""
+"""Processes: real-time scheduling, caches, forks, time limits, orphans."""

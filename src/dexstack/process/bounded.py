@@ -1,5 +1,4 @@
-"""A generator function in a process of its own, with a time limit: what hangs or crashes in a
-library ends there, not here."""
+"""Run a generator function in another process with a time limit, where a library may hang or crash."""
 
 from __future__ import annotations
 
@@ -20,14 +19,14 @@ _REFUSED, _POLL = "refused.txt", 0.05
 
 
 class Ended(NamedTuple):
-    """How far it got."""
+    """Result of :func:`bounded`."""
 
     results: list[dict[str, np.ndarray]]
-    """What was yielded, in order."""
+    """Yielded dictionaries, in order."""
     late: bool
-    """Whether the time was up before the function had returned."""
+    """True if the time was up before the function returned."""
     fault: str
-    """The last line of the process's complaint if it crashed, empty otherwise."""
+    """Last line of the process's output if it crashed, otherwise empty."""
 
 
 def bounded(
@@ -39,21 +38,22 @@ def bounded(
     """Run a generator function of arrays that yields dictionaries of arrays.
 
     Args:
-        target: ``package.module:function``; it is called with ``arrays``.
-        seconds: after this time [s] it is killed; what it has yielded counts.
-        progress: called with each result as it comes.
+        target: ``package.module:function``, called with ``arrays``.
+        arrays: argument of the function.
+        seconds: time [s] after which the process is killed; earlier results are kept.
+        progress: called with each result.
 
     Raises:
-        ConfigError: the function raised it.
+        ConfigError: raised by the function.
     """
     with tempfile.TemporaryDirectory(prefix="dexstack-") as name:
         folder = Path(name)
         np.savez(folder / "given.npz", **arrays)
         command = [sys.executable, "-P", "-m", "dexstack.process.bounded", target, name]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-        with (folder / "said").open("wb") as said:
+        with (folder / "output").open("wb") as output:
             process = subprocess.Popen(
-                command, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
         results: list[dict[str, np.ndarray]] = []
         end, late = time.monotonic() + seconds, False
@@ -71,7 +71,7 @@ def bounded(
             raise ConfigError((folder / _REFUSED).read_text())
         fault = ""
         if not late and process.returncode != 0:
-            lines = (folder / "said").read_text(errors="replace").strip().splitlines()
+            lines = (folder / "output").read_text(errors="replace").strip().splitlines()
             fault = lines[-1] if lines else f"exit code {process.returncode}"
         return Ended(results, late, fault)
 

@@ -1,5 +1,4 @@
-"""How JAX compiles here: with options of XLA, in several threads, and kept between processes: only
-the first start is slow."""
+"""JAX compilation: options of XLA, concurrent compilation, and executables cached between processes."""
 
 from __future__ import annotations
 
@@ -15,21 +14,20 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import scipy.linalg  # noqa: F401  JAX takes LAPACK from there when an executable is read: a node that is a copy of another finds it loaded
+import scipy.linalg  # noqa: F401  JAX loads LAPACK from it when it reads an executable; forked nodes find it loaded
 from jax.experimental import serialize_executable
 from jax.experimental.compilation_cache import compilation_cache
 
 from dexengines.compilation import OPTIONS
 from dexengines.compilation import compiler_options as compiler_options
 from dexengines.compilation import jit as jit
-from dexstack.process.kept import cache_folder, digest, read_kept, sources, write_kept
+from dexstack.process.kept import cache_folder, digest, read_kept, sources, usable, write_kept
 
 
 def side_by_side(*functions: Callable[[], Any]) -> None:
-    """Call what compiles something, each in a thread of its own: XLA works outside Python's lock.
+    """Call functions that compile, each in its own thread; XLA runs without Python's lock.
 
-    Raises:
-        whatever one of them raises.
+    An exception of any of them is raised.
     """
     with ThreadPoolExecutor(len(functions)) as threads:
         for done in [threads.submit(function) for function in functions]:
@@ -37,35 +35,34 @@ def side_by_side(*functions: Callable[[], Any]) -> None:
 
 
 def use_compilation_cache() -> Path:
-    """Let JAX keep what it compiles in the user's cache folder; call it once at the start of a
-    program, before anything is compiled.
+    """Enable JAX's persistent cache in the user's cache folder, before anything is compiled.
 
-    A folder named in ``JAX_COMPILATION_CACHE_DIR`` wins.
+    ``JAX_COMPILATION_CACHE_DIR`` overrides the folder. A folder that cannot be written leaves the
+    cache off.
     """
     chosen = os.environ.get("JAX_COMPILATION_CACHE_DIR")
     folder = Path(chosen) if chosen else cache_folder("jax")
-    jax.config.update("jax_compilation_cache_dir", str(folder))
-    jax.config.update(
-        "jax_persistent_cache_min_compile_time_secs", 0.0
-    )  # the sum of many small ones is what a start waits for
+    jax.config.update("jax_compilation_cache_dir", str(folder) if usable(folder) else None)
+    # 0: a start waits for the sum of many short compilations
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     return folder
 
 
 class KeptFunction:
-    """``jax.jit`` of a function whose executable is kept between processes: one that starts again
-    neither traces nor compiles it.
+    """``jax.jit`` of a function whose executable is cached, so that a restarted process neither
+    traces nor compiles it.
 
-    JAX's own cache is asked only after the function was traced and lowered, which takes ten times
-    as long as reading the executable. Without :func:`use_compilation_cache`, and where nobody can
-    say what the function depends on, this is :func:`jit`.
+    JAX's own cache needs the function traced and lowered, which takes ten times as long as reading
+    the executable. Without :func:`use_compilation_cache`, and if the dependencies of the function
+    have no digest, this is :func:`jit`.
     """
 
     def __init__(self, function: Callable[..., Any], *closed: Any) -> None:
         """
         Args:
-            function: of arrays.
-            closed: all that it depends on beside its arguments and dexstack's code; see
+            function: function of arrays.
+            closed: everything it depends on except its arguments and dexstack's code; see
                 :func:`~dexstack.process.kept.digest`.
         """
         self._function, self._closed = function, closed
@@ -94,10 +91,9 @@ class KeptFunction:
             lowered = jitted.lower(*args)
         program = lowered.as_text()
         if any(not target.startswith("lapack_") for target in re.findall(r"custom_call @([\w.]+)", program)):
-            return jitted  # nobody knows here what such a library function wants before it runs
-        same = file.with_name(
-            digest(program, setting)
-        )  # dexstack's code has changed, this program perhaps not
+            return jitted  # such library functions may need initialisation that is unknown here
+        # dexstack's code may have changed without changing this program
+        same = file.with_name(digest(program, setting))
         content = read_kept(same)
         if (ready := _restore(content)) is None:
             ready = _compile(lowered)
@@ -108,19 +104,17 @@ class KeptFunction:
 
 
 _tracing = threading.Lock()
-"""Tracing is Python's work, one function at a time, and first come, first served: XLA has the first
-while the second is traced."""
+"""Tracing is pure Python: one function at a time, so that XLA compiles the first meanwhile."""
 
 
 def _compile(lowered: Any) -> Any:
-    """Compile without JAX's cache, because an executable that comes from there cannot be written
-    down again."""
+    """Compile without JAX's cache, whose executables cannot be serialised again."""
     with _without_cache():
         return lowered.compile()
 
 
 _users = [0]
-"""How many threads want JAX's cache to be off."""
+"""Number of threads that need JAX's cache off."""
 _using = threading.Lock()
 
 
@@ -130,7 +124,7 @@ def _without_cache() -> Iterator[None]:
         with _using:
             _users[0] += change
             jax.config.update("jax_enable_compilation_cache", not _users[0])
-            compilation_cache.reset_cache()  # it looks at the setting once
+            compilation_cache.reset_cache()  # the setting is read once
 
     count(1)
     try:
@@ -142,43 +136,38 @@ def _without_cache() -> Iterator[None]:
 def _serialised(compiled: Any) -> bytes:
     try:
         return pickle.dumps(serialize_executable.serialize(compiled))
-    except (ValueError, TypeError, pickle.PicklingError):  # not every backend hands its executables out
+    except (ValueError, TypeError, pickle.PicklingError):  # not every backend supports it
         return b""
 
 
 def _restore(content: bytes | None) -> Callable[..., Any] | None:
-    """The executable that was written down; None if there is none, or none that can be used."""
+    """Return the executable in a cache file; None without a usable one."""
     if not content:
         return None
-    # JAX makes LAPACK ready when it lowers something that calls it; an executable that comes from a
-    # file would call nothing and crash.
+    # JAX initialises LAPACK when it lowers a call to it; a restored executable would crash without
     jax.jit(jax.numpy.linalg.cholesky).lower(jax.ShapeDtypeStruct((1, 1), jax.numpy.float32))
-    with contextlib.suppress(Exception):  # whatever is wrong with a file, the function can be compiled
+    with contextlib.suppress(Exception):  # a damaged file only costs a compilation
         return serialize_executable.deserialize_and_load(*pickle.loads(content))
     return None
 
 
 def _setting() -> tuple[Any, ...]:
-    """What an executable depends on beside its function: code, libraries, settings, processor."""
+    """Return what an executable depends on besides its function: libraries, settings, processor."""
     import jaxlib
 
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         processor = sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))})
         return (
-            *(
-                jax.__version__,
-                jaxlib.__version__,
-                platform.python_version(),
-                jax.default_backend(),
-                os.environ.get("XLA_FLAGS", ""),
-            ),
-            *(
-                OPTIONS,
-                jax.config.jax_enable_x64,
-                jax.config.jax_debug_nans,
-                jax.config.jax_default_matmul_precision,
-                processor,
-            ),
+            jax.__version__,
+            jaxlib.__version__,
+            platform.python_version(),
+            jax.default_backend(),
+            os.environ.get("XLA_FLAGS", ""),
+            OPTIONS,
+            jax.config.jax_enable_x64,
+            jax.config.jax_debug_nans,
+            jax.config.jax_default_matmul_precision,
+            processor,
         )
-    raise TypeError("the processor is not known")
+    raise TypeError("the processor is unknown")

@@ -1,6 +1,6 @@
-"""A program started by a fork of this process, which has imported already what the program imports.
+"""Start a program by a fork of this process, which has already imported what the program imports.
 
-Imports are most of what a small node's start costs, and several nodes of one graph import the same.
+Imports are most of the start-up time of a small node, and the nodes of a graph share them.
 """
 
 from __future__ import annotations
@@ -22,24 +22,26 @@ from typing import NoReturn, TextIO
 from dexstack.process.orphans import die_with_parent
 
 LOOK = 0.02
-"""Time between two looks at a process that somebody waits for [s]."""
+"""Time between two polls of a process in :meth:`Forked.wait` [s]."""
 PR_SET_NAME = 15
+"""Option of prctl(2) that sets the name shown by ps and top."""
 
 
 class Forked:
-    """``python -m module arguments``, as far as its starter is concerned: ``pid``, ``poll`` and
-    ``wait`` are those of ``subprocess.Popen``.
+    """``python -m module arguments`` as a fork, with ``pid``, ``poll`` and ``wait`` of
+    ``subprocess.Popen``.
 
-    The module's ``main()`` runs in a session of its own, and ends with the process that started it.
-    What reads the environment while a library is loaded (OpenBLAS, MuJoCo's choice of OpenGL, JAX's
-    of a platform) reads the starter's; everything later reads its own. For a process without
-    threads that hold locks: JAX must not have computed anything yet.
+    The module's ``main()`` runs in its own session, and ends with the process that started it.
+    Libraries that read the environment when they are loaded (OpenBLAS, MuJoCo's choice of OpenGL,
+    JAX's of a platform) see the starter's; everything later sees ``environment``. No thread of this
+    process may hold a lock: JAX must not have computed anything yet.
 
     Args:
-        module: imported here, so that the next program finds it; what fails, fails in the program.
-        arguments: ``sys.argv[1:]``.
-        environment: all of it.
-        stdout, stderr: files to write to.
+        module: also imported here, so that the next program finds it; errors show in the program.
+        arguments: ``sys.argv[1:]`` of the program.
+        environment: its whole environment.
+        stdout: file for its output.
+        stderr: file for its errors.
     """
 
     def __init__(
@@ -56,26 +58,28 @@ class Forked:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", DeprecationWarning
-            )  # the threads here are LTTng's, which ROS loads; they hold nothing
+            # the threads of this process are LTTng's, loaded by ROS, which hold no locks
+            warnings.simplefilter("ignore", DeprecationWarning)
             self.pid = os.fork()
         if not self.pid:
             _become(module, arguments, environment, (stdout.fileno(), stderr.fileno()))
 
     def poll(self) -> int | None:
-        """The exit code, a signal's number negative; None while it runs."""
+        """Return the exit code, negative for a signal; None while the program runs."""
         if self._code is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self._code = os.waitstatus_to_exitcode(status)
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:  # reaped by a library's thread: unknown, 0 as in subprocess
+                self._code = 0
+            else:
+                self._code = os.waitstatus_to_exitcode(status) if pid else None
         return self._code
 
     def wait(self, timeout: float = float("inf")) -> int:
-        """The exit code, once there is one.
+        """Wait for the exit code.
 
         Raises:
-            subprocess.TimeoutExpired: there is none yet.
+            subprocess.TimeoutExpired: the program still runs.
         """
         end = time.monotonic() + timeout
         while (code := self.poll()) is None:
@@ -88,15 +92,15 @@ class Forked:
 def _become(
     module: str, arguments: Sequence[str], environment: Mapping[str, str], output: tuple[int, int]
 ) -> NoReturn:
-    """In the child: run the program; what the starter had open, its handlers and its exit are not
-    the child's."""
+    """Run the program in the child, without the starter's files, signal handlers and exit functions.
+
+    ``atexit`` has no public way to do this; ``multiprocessing`` does the same in its forks.
+    """
     code = 1
     try:
         os.setsid()
         die_with_parent()
-        ctypes.CDLL(None).prctl(
-            PR_SET_NAME, module.rpartition(".")[2].encode()[:15], 0, 0, 0
-        )  # what ps and top show
+        ctypes.CDLL(None).prctl(PR_SET_NAME, module.rpartition(".")[2].encode()[:15], 0, 0, 0)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         for number, file in enumerate((os.open(os.devnull, os.O_RDONLY), *output)):
@@ -113,7 +117,7 @@ def _become(
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)
-    except BaseException:  # as the interpreter does with what nobody caught
+    except BaseException:  # as the interpreter does
         traceback.print_exc()
     finally:
         atexit._run_exitfuncs()

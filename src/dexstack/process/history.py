@@ -1,5 +1,4 @@
-"""What was measured in the last moment, in the order of its stamps, and the joint angles at a time
-in between."""
+"""Recent samples in the order of their stamps, and interpolation of joint angles between them."""
 
 from __future__ import annotations
 
@@ -12,40 +11,39 @@ import numpy as np
 
 @runtime_checkable
 class Stamped(Protocol):
-    """A sample with a time."""
+    """A sample with a time stamp [s]."""
 
     @property
     def t(self) -> float: ...
 
 
 NEAR = 0.05
-"""Joint angles farther than this from a pose in time belong to another [s]."""
+"""Largest time between a pose and the joint angles that belong to it [s]."""
 
 S = TypeVar("S", bound=Stamped)
 
 
 class JointSample(NamedTuple):
-    """A value for each joint, in the hand's joint order."""
+    """Values of all joints, in the hand's joint order."""
 
     t: float
     """Stamp [s]."""
     values: np.ndarray
     """(N,)"""
     limp: bool = False
-    """Whether it is said that no joint has any torque: such a hand follows no command."""
+    """True if no joint has torque, so that the hand follows no command."""
 
 
 def is_limp(effort: Sequence[float]) -> bool:
-    """Whether the efforts (N,) of a joint state say that no joint has any torque; none said says
-    nothing."""
+    """Return whether the efforts (N,) of a joint state are all zero; False without efforts."""
     return len(effort) > 0 and not any(effort)
 
 
 class History(Generic[S]):
-    """Samples of the last moment, in the order of their stamps.
+    """Recent samples in the order of their stamps.
 
     Args:
-        seconds: older ones against the newest are forgotten [s].
+        seconds: age, relative to the newest sample, beyond which samples are dropped [s].
     """
 
     def __init__(self, seconds: float = 0.5) -> None:
@@ -53,7 +51,7 @@ class History(Generic[S]):
         self.samples: deque[S] = deque()
 
     def add(self, sample: S) -> None:
-        """Also forgets what, after a restart, is from the future."""
+        """Append a sample; drop old ones, and those with later stamps (from before a restart)."""
         samples = self.samples
         while samples and samples[-1].t >= sample.t:
             samples.pop()
@@ -62,8 +60,8 @@ class History(Generic[S]):
             samples.popleft()
 
     def around(self, t: float) -> tuple[S, S, float]:
-        """The samples before and after ``t`` [s], and where between them it lies; outside, the
-        first or the last one twice."""
+        """Return the samples before and after ``t`` [s] and the fraction between them; outside the
+        history, its first or last sample twice."""
         samples = self.samples
         after = next((i for i, x in enumerate(samples) if x.t >= t), len(samples))
         if after in (0, len(samples)):
@@ -74,11 +72,11 @@ class History(Generic[S]):
 
 
 class JointHistory(History[JointSample]):
-    """Joint angles of the last moment."""
+    """Recent joint angles."""
 
     def at(self, t: float, timeout: float = NEAR) -> JointSample | None:
-        """The joints at ``t`` [s], the angles interpolated; None where the nearest sample is
-        farther than ``timeout`` [s]."""
+        """Interpolate the joints at ``t`` [s]; None if the nearest sample is more than ``timeout``
+        [s] away."""
         if not self.samples:
             return None
         a, b, s = self.around(t)

@@ -1,9 +1,8 @@
-"""What takes long to compute is kept in the user's cache folder, in files named by a digest of all
-that it was computed from.
+"""Cache of expensive results in the user's cache folder, in files named by a digest of their inputs.
 
-The digest covers the code as well: after any change another file is looked for, and nothing has to
-be deleted for a result to be right. A file that nobody has read for :data:`KEPT` goes when another
-of its kind is written.
+The digest covers the code as well, so that stale files are never read. A file unread for
+:data:`KEPT` is deleted when another of its kind is written. A cache that cannot be read or written
+is no error.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
+import io
 import os
 import tempfile
 import time
@@ -27,20 +27,28 @@ from dexengines.cache import evict_unused
 from dexengines.cache import sources as sources
 
 _NOTED = 24 * 3600.0
-"""A file's last use is noted once in this time [s]."""
+"""Period at which the last use of a file is noted [s]."""
 
 
 def cache_folder(kind: str) -> Path:
-    """Where results of one kind are kept; it need not exist."""
+    """Return the folder for results of one kind, which need not exist."""
     return cache.cache_folder("dexstack", kind)
 
 
+def usable(folder: Path) -> bool:
+    """Return whether files can be written into a folder, which is made for it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
 def digest(*things: Any) -> str:
-    """Digest of values: numbers, strings, arrays, containers of them, and objects of dexstack's own
-    classes by what they hold.
+    """Return a digest of numbers, strings, arrays, containers, and objects of dexstack's classes.
 
     Raises:
-        TypeError: something else, of which nobody can say what it depends on.
+        TypeError: an object of another class.
     """
     found = hashlib.sha256()
     for thing in things:
@@ -83,7 +91,7 @@ def _own(module: str) -> bool:
 
 
 def read_kept(file: Path) -> bytes | None:
-    """What is kept in a file; None if nothing is."""
+    """Return the content of a cache file; None without one."""
     try:
         content = file.read_bytes()
         if time.time() - file.stat().st_mtime > _NOTED:
@@ -94,28 +102,26 @@ def read_kept(file: Path) -> bytes | None:
 
 
 def write_kept(file: Path, content: bytes) -> None:
-    """Keep ``content``, and let go of what nobody reads; where the folder cannot be written,
-    nothing is kept."""
+    """Write a cache file and evict unused ones; no-op if the folder cannot be written."""
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         handle, partial = tempfile.mkstemp(dir=file.parent, suffix=".partial")
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
-        os.replace(partial, file)  # whole or not at all, whoever else writes it
+        os.replace(partial, file)  # atomic, also with concurrent writers
         evict_unused(file.parent)
 
 
 def kept_arrays(
     kind: str, key: str, compute: Callable[[], Mapping[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
-    """The arrays that ``compute`` returns, of this or of an earlier process.
+    """Return the arrays that ``compute`` returns, cached between processes.
 
     Args:
         kind: folder in the cache.
-        key: digest of all that they depend on.
+        key: digest of everything the arrays depend on.
+        compute: called if they are not in the cache.
     """
-    import io
-
     file = cache_folder(kind) / f"{key}.npz"
     if (content := read_kept(file)) is not None:
         with (

@@ -1,4 +1,4 @@
-"""What a process does with memory that it has used."""
+"""Memory allocation of processes that handle pictures."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import ctypes
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _PICTURES = 32 << 20
-"""Larger than any picture [B]."""
+"""Upper bound of the size of a picture [B]."""
 
 
 def keep_memory_of_pictures() -> None:
-    """Memory that held a picture stays with the process (glibc): getting it from the kernel again
-    for each costs 1 ms, page by page."""
+    """Let glibc keep freed memory of pictures; getting it from the kernel again costs 1 ms each."""
     with contextlib.suppress(AttributeError, OSError):
         libc = ctypes.CDLL(None)
         libc.mallopt(_M_MMAP_THRESHOLD, _PICTURES)

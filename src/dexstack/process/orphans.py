@@ -1,4 +1,4 @@
-"""No process outlives the one that started it, whatever ends that."""
+"""Processes that end with the one that started them."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with_parent() -> None:
-    """Called in a child: the kernel ends it by SIGTERM when its parent is gone (Linux)."""
+    """Ask the kernel, in a child, for SIGTERM when the parent ends (Linux)."""
     _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)

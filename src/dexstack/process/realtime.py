@@ -1,4 +1,4 @@
-"""Real-time scheduling of a process, where the system permits it."""
+"""Real-time scheduling of a process, if the system permits it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from pathlib import Path
 
 
 def make_realtime(priority: int) -> bool:
-    """Put every thread of this process (and those it will start) under SCHED_FIFO; False where that
-    is not permitted.
+    """Put every thread of this process, present and future, under SCHED_FIFO.
 
-    All of them, because a thread of Python waits for the interpreter's lock: one of ordinary
-    priority that holds it and is not run would keep the servo waiting.
+    All of them, because a thread of ordinary priority that holds the interpreter's lock without
+    running would block the servo.
+
+    Returns:
+        False if that is not permitted.
     """
     try:
         _every_thread(os.SCHED_FIFO, priority)
@@ -26,11 +28,10 @@ MCL_CURRENT = 1
 
 
 def lock_memory() -> bool:
-    """Keep what this process has in memory there: a page that was put away would have to be read
-    back in the middle of a turn.
+    """Lock the pages of this process in memory, so that the servo never waits for a page fault.
 
     Returns:
-        False where that is not permitted (``ulimit -l``), or there is no such call.
+        False if that is not permitted (``ulimit -l``) or not supported.
     """
     try:
         return ctypes.CDLL(None, use_errno=True).mlockall(MCL_CURRENT) == 0
@@ -39,12 +40,12 @@ def lock_memory() -> bool:
 
 
 def make_ordinary() -> None:
-    """Back to ordinary scheduling, every thread."""
+    """Put every thread back under ordinary scheduling."""
     with contextlib.suppress(OSError, AttributeError):
         _every_thread(os.SCHED_OTHER, 0)
 
 
 def _every_thread(policy: int, priority: int) -> None:
     for thread in Path("/proc/self/task").iterdir():
-        with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
+        with contextlib.suppress(ProcessLookupError):  # the thread has ended
             os.sched_setscheduler(int(thread.name), policy, os.sched_param(priority))

@@ -1,5 +1,4 @@
-"""Shared memory that processes left when they were killed: Fast DDS removes a process's own in its
-orderly end, and nobody a dead one's."""
+"""Shared memory of killed processes: Fast DDS removes segments only in an orderly end."""
 
 from __future__ import annotations
 
@@ -12,24 +11,25 @@ from pathlib import Path
 
 FOLDER = Path("/dev/shm")
 AGE = 10.0
-"""What is younger may be about to be locked by its owner [s]."""
+"""Age below which a segment may not be locked by its owner yet [s]."""
 _LOCK = re.compile(r"(fastdds_[0-9a-f]{16})_el")
 
 
 def clear_abandoned(folder: Path = FOLDER, age: float = AGE) -> int:
-    """Remove the segments whose owners are dead; how many.
+    """Remove the segments of dead owners; return their number.
 
-    A living owner holds a lock on the file that bears its segment's name and ``_el``.
+    A living owner holds a lock on the file named after its segment with ``_el``.
 
     Args:
-        age: only what is older [s].
+        folder: folder of the segments.
+        age: smallest age of a segment to remove [s].
     """
     removed = 0
     for lock in folder.glob("fastdds_*_el"):
         name = _LOCK.fullmatch(lock.name)
-        if name is None:  # a port's, which several processes share
+        if name is None:  # of a port, which processes share
             continue
-        with contextlib.suppress(OSError):  # gone meanwhile, somebody else's, or locked
+        with contextlib.suppress(OSError):  # removed, of another user, or locked
             if time.time() - lock.stat().st_mtime < age:
                 continue
             file = os.open(lock, os.O_RDWR)

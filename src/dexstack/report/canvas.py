@@ -1,82 +1,54 @@
-"""What pages in the browser have in common: a server behind a gate, the bodies of a scene, and
-where they press on each other."""
+"""Base of the pages in the browser: a server behind a gate, the bodies of a model, and contact patches."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import mujoco
 import numpy as np
 import trimesh
 
 from dexstack.errors import ConfigError
-from dexstack.plants.base import Patch
-from dexstack.report.bodies import body_meshes
-from dexstack.report.colours import pressure_colours
+from dexstack.geometry.rotations import rotation_matrix
+from dexstack.report.colours import Patches
 from dexstack.report.gate import Gate
 
-
-class Patches(NamedTuple):
-    """Surfaces on which bodies press on each other, and the forces there."""
-
-    corners_W: np.ndarray
-    """(3 n, 3): those of one triangle after another [m]."""
-    colours: np.ndarray
-    """(3 n, 3): red, green, blue of each corner, 0 to 1."""
-    arrows_W: np.ndarray
-    """(m, 2, 3): from where a force acts to the tip of its arrow [m]."""
-
-
-def coloured(patches: Sequence[Patch]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Corners (3 n, 3) and colours (3 n, 3) of each patch's triangles. Pressures share one scale:
-    the brightest is the greatest of all."""
-    greatest = max((float(p.pressure.max()) for p in patches if len(p.pressure)), default=0.0)
-    result = []
-    for patch in patches:
-        triangles = [(f, first, k) for f, (first, last) in enumerate(zip(patch.start, patch.start[1:], strict=False))
-                     for k in range(first + 1, last - 1)]  # fmt: skip
-        f, first, k = np.array(triangles, int).reshape(-1, 3).T
-        corners = patch.vertex_W[np.stack([first, k, k + 1], axis=1)].reshape(-1, 3)
-        result.append((corners, np.repeat(pressure_colours(patch.pressure[f], greatest), 3, axis=0)))
-    return result
+_GEOM = mujoco.mjtGeom
+_ROUND = 24
+"""Number of sides of a circle."""
 
 
 class Canvas:
-    """A page that shows the bodies of a model, served on :attr:`url`, to those who know its token.
+    """A page that shows the bodies of a model on :attr:`url`, to users who know its token.
 
     Args:
-        token: what whoever opens the page has to know; empty: a new one.
+        token: token of the page; empty: a new one.
 
     Raises:
-        ConfigError: viser is not installed, or nothing can listen at that address.
+        ConfigError: the address is in use or is not this machine's.
     """
 
     def __init__(self, host: str, port: int, token: str, model: mujoco.MjModel) -> None:
+        import viser  # slow to import
+
         self.gate = Gate(token)
-        try:
-            import viser
-        except ImportError:
-            raise ConfigError(
-                "the page needs the extra 'monitor': pip install -c constraints.txt -e '.[monitor]'"
-            ) from None
         try:
             with self.gate.in_front():
                 self.server = viser.ViserServer(host=host, port=port, label="dexstack", verbose=False)
         except OSError as error:
-            raise ConfigError(f"nothing can listen on {host}:{port}: {error.strerror}") from None
+            raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from None
         self.url = f"http://{host}:{self.server.get_port()}/?token={self.gate.token}"
         self._model, self._data = model, mujoco.MjData(model)
-        self._patches: list[Any] = []
-        self._bodies: dict[int, Any] = {}
+        self.patches: list[Any] = []
+        self.bodies: dict[int, Any] = {}
         self._meshes: dict[int, list[Any]] = {}
-        """Of every body."""
+        """Meshes of each body."""
         scene = self.server.scene
         scene.set_up_direction("+z")
         self.server.gui.configure_theme(show_logo=False, show_share_button=False)
         self.server.gui.main_panel.dock_right()
         for body, parts in body_meshes(model).items():
-            self._bodies[body] = scene.add_frame(f"/scene/{body}", show_axes=False)
+            self.bodies[body] = scene.add_frame(f"/scene/{body}", show_axes=False)
             self._meshes[body] = [
                 scene.add_mesh_simple(
                     f"/scene/{body}/{k}",
@@ -93,7 +65,7 @@ class Canvas:
 
     @property
     def watched(self) -> bool:
-        """Whether any browser looks."""
+        """True if a browser is connected."""
         return bool(self.server.get_clients())
 
     def close(self) -> None:
@@ -101,17 +73,17 @@ class Canvas:
         self.server.stop()
 
     def show_bodies(self) -> None:
-        """Where they are in the model's data."""
+        """Show the bodies at their poses in the data."""
         mujoco.mj_kinematics(self._model, self._data)
         with self.server.atomic():
-            for body, handle in self._bodies.items():
+            for body, handle in self.bodies.items():
                 handle.position, handle.wxyz = self._data.xpos[body], self._data.xquat[body]
 
     def show_patches(self, patches: Patches) -> None:
-        """Surfaces coloured by pressure, and forces as lines; without any, what was shown goes."""
-        for handle in self._patches:
+        """Show surfaces coloured by pressure and forces as lines, in place of those shown before."""
+        for handle in self.patches:
             handle.remove()
-        self._patches = []
+        self.patches = []
         if len(patches.corners_W):
             faces = np.arange(len(patches.corners_W)).reshape(-1, 3)
             mesh = trimesh.Trimesh(
@@ -120,13 +92,59 @@ class Canvas:
                 vertex_colors=(255 * patches.colours).astype(np.uint8),
                 process=False,
             )
-            self._patches.append(
+            self.patches.append(
                 self.server.scene.add_mesh_trimesh(
                     "/patches/surfaces", mesh, cast_shadow=False, receive_shadow=False
                 )
             )
         if len(patches.arrows_W):
             lines = patches.arrows_W.astype(np.float32)
-            self._patches.append(
+            self.patches.append(
                 self.server.scene.add_line_segments("/patches/forces", lines, (255, 128, 0), thickness=0.0015)
             )
+
+
+def body_meshes(model: mujoco.MjModel) -> dict[int, list[tuple[tuple[int, int, int], trimesh.Trimesh]]]:
+    """Return the visible meshes of each body, by body id, except planes.
+
+    Returns:
+        Pairs of sRGB colour and mesh in the body's frame [m].
+    """
+    parts: dict[int, dict[tuple[int, int, int], list[trimesh.Trimesh]]] = {}
+    for g in range(model.ngeom):
+        mesh = _mesh(model, g) if model.geom_rgba[g, 3] > 0.0 else None
+        if mesh is None:
+            continue
+        X_BG = np.eye(4)
+        X_BG[:3, :3], X_BG[:3, 3] = rotation_matrix(model.geom_quat[g]), model.geom_pos[g]
+        mesh.apply_transform(X_BG)
+        r, g_, b = (int(255 * x) for x in model.geom_rgba[g, :3])
+        parts.setdefault(int(model.geom_bodyid[g]), {}).setdefault((r, g_, b), []).append(mesh)
+    return {
+        body: [(colour, trimesh.util.concatenate(meshes)) for colour, meshes in by_colour.items()]
+        for body, by_colour in parts.items()
+    }
+
+
+def _mesh(model: mujoco.MjModel, g: int) -> trimesh.Trimesh | None:
+    """Return one geom in its own frame; None for planes and other kinds."""
+    kind, size = model.geom_type[g], model.geom_size[g]
+    if kind == _GEOM.mjGEOM_BOX:
+        return trimesh.creation.box(extents=2 * size)
+    if kind == _GEOM.mjGEOM_SPHERE:
+        return trimesh.creation.icosphere(subdivisions=2, radius=size[0])
+    if kind == _GEOM.mjGEOM_ELLIPSOID:
+        return trimesh.creation.icosphere(subdivisions=2).apply_scale(size)
+    if kind == _GEOM.mjGEOM_CYLINDER:
+        return trimesh.creation.cylinder(radius=size[0], height=2 * size[1], sections=_ROUND)
+    if kind == _GEOM.mjGEOM_CAPSULE:
+        capsule = trimesh.creation.capsule(radius=size[0], height=2 * size[1], count=[_ROUND, _ROUND])
+        return capsule.apply_translation(-capsule.bounds.mean(axis=0))
+    if kind == _GEOM.mjGEOM_MESH:
+        k = model.geom_dataid[g]
+        first, count = model.mesh_vertadr[k], model.mesh_vertnum[k]
+        face, faces = model.mesh_faceadr[k], model.mesh_facenum[k]
+        return trimesh.Trimesh(
+            model.mesh_vert[first : first + count], model.mesh_face[face : face + faces], process=False
+        )
+    return None

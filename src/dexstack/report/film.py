@@ -1,4 +1,4 @@
-"""A short film of a run: the scene, the goal as an outline, and a dial of the yaw."""
+"""Film of a run: the scene, the goal as an outline, and a dial of the yaw."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CREASE = np.radians(25.0)
 
 @dataclass(frozen=True)
 class _Outline:
-    """The drawable edges of a mesh geom, in the frame of its body."""
+    """Edges of a mesh geom in the frame of its body."""
 
     vertices: np.ndarray
     normals: np.ndarray
@@ -51,7 +51,7 @@ class _Outline:
         )
 
     def segments(self, camera: Camera, pose_WB: np.ndarray) -> np.ndarray:
-        """Pixel coordinates (n, 2, 2) of the creases and of the silhouette that face the camera."""
+        """Return pixel coordinates (n, 2, 2) of the creases and the silhouette facing the camera."""
         R_WB = rotation_matrix(pose_WB[3:])
         p_W = self.vertices @ R_WB.T + pose_WB[:3]
         on_face = p_W[self.edges[:, 0]]
@@ -116,8 +116,7 @@ class _Artist:
         self._dial(image, yaw, goal)
 
     def _dial(self, image: Image.Image, yaw: float, goal: float) -> None:
-        """Seen from above: the goal's heading and the object's, with the way still to go between
-        them."""
+        """Draw the headings of goal and object from above, and the turn between them."""
         r = round(image.height / 10)
         side, c, fine = 2 * r + 2, r + 1, _FINE
         dial = Image.new("RGBA", (side * fine, side * fine))
@@ -143,12 +142,11 @@ def write_film(
     height: int = 300,
     seconds: float = 15.0,
 ) -> Path:
-    """Write a GIF of a run, in its own time where it is no longer than ``seconds``, faster where it
-    is.
+    """Write a GIF of a run in real time, or faster if the run is longer than ``seconds``.
 
     Args:
         path: the file; its folder exists.
-        recording: ``t`` (K,), ``q`` (K, n), ``pose_WO`` (K, 7), ```goal_WO``, as
+        recording: ``t`` (K,), ``q`` (K, n), ``pose_WO`` (K, 7), ``goal_WO``, as
             :func:`dexstack.report.run.write_run` takes them.
         scene: compiled scene with the camera ``film`` whose state is ``q`` then ``pose_WO``.
     """
@@ -166,7 +164,7 @@ def write_film(
 
 
 def write_gif(path: Path, frames: Iterator[Image.Image]) -> None:
-    """One palette for all frames and no dither: what stands still then costs nothing."""
+    """Write frames with one palette and no dither, so that static parts compress well."""
     first = next(frames)
     palette = _palette(first)
     quantised = (
@@ -179,7 +177,7 @@ def write_gif(path: Path, frames: Iterator[Image.Image]) -> None:
 
 
 def _palette(image: Image.Image) -> Image.Image:
-    """A palette in which small coloured things count for more than their area."""
+    """Return a palette that weights small coloured regions by more than their area."""
     coarse, counts = np.unique(np.asarray(image).reshape(-1, 3) // 4, axis=0, return_counts=True)
     pixels = np.repeat(coarse * 4 + 2, np.ceil(counts**0.4).astype(int), axis=0).astype(np.uint8)
     return Image.fromarray(pixels[None]).quantize(colors=255, method=Image.Quantize.MEDIANCUT, kmeans=2)

@@ -1,8 +1,8 @@
-"""Who may use a page that can move a hand: whoever was given its token, and no other page.
+"""Access control of a page that can move a hand: a token, and the same origin.
 
-A browser lets any page of any site open a WebSocket to this machine. So every request needs the
-token, in the address at first and in a cookie from then on, and a request that a page sent must
-come from this page's own address.
+A browser lets any page of any site open a WebSocket to this machine. Every request therefore needs
+the token, in the address at first and in a cookie from then on, and the origin of a request sent by
+a page must be this page's own address.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 Answer = Callable[[Any, Any], Any]
-"""What a websockets server asks before it upgrades a connection: (connection, request) to a
-response, or None to go on."""
+"""Function ``process_request`` of a websockets server: (connection, request) to a response, or None to
+proceed."""
 
 
 class Gate:
-    """One page's token.
+    """Token of one page.
 
     Args:
-        token: what whoever uses the page has to know; empty: a new one.
+        token: the token; empty: a new one.
     """
 
     def __init__(self, token: str = "") -> None:
@@ -32,23 +32,23 @@ class Gate:
         self.refused = 0
 
     def allows(self, path: str, headers: Any, port: int) -> str:
-        """Why a request is refused; empty when it is not.
+        """Return why a request is rejected; empty if it is allowed.
 
         Args:
-            path: with its query.
-            headers: of the request.
-            port: the page's own.
+            path: path of the request with its query.
+            headers: headers of the request.
+            port: port of the page.
         """
         origin = headers.get("Origin")
         if origin is not None and urlsplit(origin).netloc != headers.get("Host"):
-            return "another page asks"
+            return "the request comes from another page"
         given = [*parse_qs(urlsplit(path).query).get("token", []), *_cookies(headers, self._cookie(port))]
         if not any(hmac.compare_digest(one.encode(), self.token.encode()) for one in given):
             return "the token is missing or wrong: open the address that dexstack printed"
         return ""
 
     def guard(self, inner: Answer) -> Answer:
-        """``inner``, for those who may."""
+        """Return ``inner`` behind the check of the token."""
         from websockets.datastructures import Headers
         from websockets.http11 import Response
 
@@ -69,8 +69,11 @@ class Gate:
 
     @contextlib.contextmanager
     def in_front(self) -> Iterator[None]:
-        """What serves WebSockets and is started meanwhile, as viser's server is, stands behind the
-        gate."""
+        """Guard the WebSocket server that is started inside.
+
+        viser has no hook for access control, so ``websockets``' public ``serve``, which it looks up
+        when it starts, is replaced meanwhile by one with a ``process_request``.
+        """
         import websockets.asyncio.server as server
 
         serve = server.serve
@@ -86,7 +89,7 @@ class Gate:
 
     @staticmethod
     def _cookie(port: int) -> str:
-        return f"dexstack-{port}"  # cookies know no ports, and two pages of one machine have two tokens
+        return f"dexstack-{port}"  # cookies are shared by all ports of a host
 
 
 def _cookies(headers: Any, name: str) -> list[str]:

@@ -1,5 +1,4 @@
-"""A fitted world as a picture and as a page: measured against predicted, and what became of every
-unknown."""
+"""Plot and page of an identification: measured against predicted motion, and the fitted unknowns."""
 
 from __future__ import annotations
 
@@ -14,6 +13,7 @@ from matplotlib.figure import Figure
 from scipy.spatial.transform import Rotation
 
 from dexstack.errors import writing
+from dexstack.report.figure import save_figure
 from dexstack.report.run_page import chart, write_charts
 
 BELIEVED, FITTED = "#7a7a7a", "#1f5fa8"
@@ -21,23 +21,24 @@ NAMES = "measured", "as believed", "fitted"
 
 
 class Moved(NamedTuple):
-    """What became of one unknown, in standard deviations of what it may be beforehand."""
+    """Change of one unknown, in standard deviations of its prior."""
 
     name: str
     by: float
     half: float
     """Half the width of the 90 % interval."""
     told: bool
+    """True if the recording determines the unknown."""
 
 
 def write_identification_plot(
     path: Path, t: np.ndarray, curves: Mapping[str, tuple[np.ndarray, np.ndarray]], moved: Sequence[Moved]
 ) -> Path:
-    """Draw residuals over the time from a window's start, and the unknowns, as a PNG.
+    """Draw residuals over the time since a window's start, and the unknowns, as a PNG.
 
     Args:
         t: (S,) [s].
-        curves: by axis label, (S,) as believed and (S,) fitted.
+        curves: by axis label, (S,) of the prior and (S,) of the fit.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -56,31 +57,28 @@ def write_identification_plot(
     ax.set(
         yticks=range(len(moved)),
         yticklabels=[m.name for m in moved],
-        xlabel="from what was expected, in standard deviations of what it may be beforehand (grey: 90 % of that)",
+        xlabel="change from the prior mean in standard deviations of the prior (grey: 90 % interval)",
     )
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=120)
-    return path
+    return save_figure(figure, path, dpi=120)
 
 
 class Compared(NamedTuple):
-    """W windows of S samples: joints [rad], then the object's pose."""
+    """W windows of S samples: joint angles [rad], then the object's pose."""
 
     t: np.ndarray
-    """(W,) when each begins [s]."""
+    """(W,) start of each window [s]."""
     start: np.ndarray
-    """(W, N + 7) measured then; where both predictions begin."""
+    """(W, N + 7) measured at the start, from which both predictions begin."""
     after: np.ndarray
-    """(W, S) times of the samples, from ``t`` on [s]."""
+    """(W, S) times of the samples since ``t`` [s]."""
     measured: np.ndarray
     """(W, S, N + 7)"""
     believed: np.ndarray
     fitted: np.ndarray
 
     def line(self, samples: np.ndarray) -> np.ndarray:
-        """(W (S + 2), N + 7) of samples (W, S, N + 7): from each window's start on, and a gap
-        before it."""
+        """Return samples (W, S, N + 7) as rows (W (S + 2), N + 7): per window a gap, its start, its
+        samples."""
         gap = np.full((len(self.t), 1, self.start.shape[1]), np.nan)
         return np.concatenate([gap, self.start[:, None], samples], axis=1).reshape(-1, self.start.shape[1])
 
@@ -93,13 +91,13 @@ def write_identification_page(
     picture: Path,
     title: str,
 ) -> Path:
-    """One HTML file that needs nothing else: the table of unknowns, the picture, and measured
-    against predicted of joints and object.
+    """Write a self-contained HTML file: the table of unknowns, the plot, and measured against predicted
+    joints and object.
 
     Args:
-        rows: of each unknown ``name``, ``says``, ``unit``, ``expected``, ``value``, ``low``,
+        rows: for each unknown ``name``, ``says``, ``unit``, ``expected``, ``value``, ``low``,
             ``high``, ``told``.
-        picture: what :func:`write_identification_plot` wrote.
+        picture: file of :func:`write_identification_plot`.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -128,8 +126,8 @@ def write_identification_page(
 
 
 def _turns(first: np.ndarray, quats: np.ndarray) -> np.ndarray:
-    """Rotation vectors (K, 3) in world axes from one orientation (4,) to others (K, 4) [rad]; NaN
-    of what is none."""
+    """Return rotation vectors (K, 3) in world axes from one orientation (4,) to others (K, 4) [rad]; NaN
+    where not finite."""
     found, finite = np.full((len(quats), 3), np.nan), np.isfinite(quats).all(axis=1)
     since = (
         Rotation.from_quat(quats[finite], scalar_first=True)
@@ -140,7 +138,7 @@ def _turns(first: np.ndarray, quats: np.ndarray) -> np.ndarray:
 
 
 def _head(rows: Sequence[Mapping[str, Any]], picture: Path) -> str:
-    columns = "unknown", "expected", "found", "90 % interval", "unit", "told by the recording", ""
+    columns = "unknown", "expected", "found", "90 % interval", "unit", "determined by the recording", ""
     cells = [
         [
             r["name"],
@@ -155,8 +153,9 @@ def _head(rows: Sequence[Mapping[str, Any]], picture: Path) -> str:
     ]
     body = "".join(f"<tr>{''.join(f'<td>{html.escape(c)}</td>' for c in row)}</tr>" for row in cells)
     image = base64.b64encode(picture.read_bytes()).decode()
+    head = "".join(f"<th align=left>{c}</th>" for c in columns)
     return (
-        f'<table cellpadding="5"><tr>{"".join(f"<th align=left>{c}</th>" for c in columns)}</tr>{body}</table>'
+        f'<table cellpadding="5"><tr>{head}</tr>{body}</table>'
         f'<img style="max-width:100%" alt="residuals and unknowns" src="data:image/png;base64,{image}">'
-        "<p>Every window starts from what was measured.</p>"
+        "<p>Every window starts from the measured state.</p>"
     )

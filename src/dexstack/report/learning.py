@@ -1,4 +1,4 @@
-"""One picture of learning: how the task went with the parameters learned so far."""
+"""Plot of learning: performance on the task against environment steps."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy import stats
 
-from dexstack.errors import writing
+from dexstack.report.figure import save_figure
 
 
 def interval(values: np.ndarray, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-    """Mean (P,) of values (R, P) over R repetitions, and half the width (P,) of its Student-t
+    """Return the mean (P,) of values (R, P) over R repetitions and half the width (P,) of its Student-t
     interval; NaN for one repetition."""
     R = len(values)
     mean = values.mean(axis=0)
@@ -23,8 +23,8 @@ def interval(values: np.ndarray, level: float = 0.95) -> tuple[np.ndarray, np.nd
 
 
 def write_learning_plot(path: Path, steps: np.ndarray, curves: Mapping[str, np.ndarray], title: str) -> Path:
-    """Draw each quantity against environment steps: every repetition thin, their mean with its 95 %
-    interval, as a PNG.
+    """Draw each quantity against environment steps as a PNG: every repetition, and the mean with its 95 %
+    interval.
 
     Args:
         steps: (P,) environment steps.
@@ -46,8 +46,5 @@ def write_learning_plot(path: Path, steps: np.ndarray, curves: Mapping[str, np.n
         ax.grid(alpha=0.3)
     axes[0].set_title(title, fontsize="medium", loc="left")
     axes[0].legend(fontsize="small")
-    axes[-1].set_xlabel("environment steps learned from")
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=110)
-    return path
+    axes[-1].set_xlabel("environment steps")
+    return save_figure(figure, path)

@@ -1,14 +1,12 @@
-"""The page of the browser monitor: the scene in 3-D, plots, the nodes' health, and controls; viser
-carries it to the browsers.
+"""Page of the monitor: the scene in 3-D, plots, the state of the nodes, and controls, served by viser.
 
-Nothing here knows ROS: values are put in by :class:`dexstack.nodes.monitor.MonitorNode`, and what
-the user does comes out as calls.
+This module does not depend on ROS: :class:`dexstack.nodes.monitor.MonitorNode` sets the values and
+provides the actions of the controls.
 """
 
 from __future__ import annotations
 
 import html
-import math
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -23,16 +21,16 @@ from dexstack.report.canvas import Canvas
 from dexstack.report.colours import FAR, distance_colours
 
 NORMAL = 0.015
-"""Length at which a normal is drawn [m]."""
+"""Length of a drawn normal [m]."""
 _PLOT_POINTS = 300
 _LEVELS = {"ok": "#2a9d4a", "warn": "#c98a00", "error": "#c82020", "silent": "#c82020"}
 
 Action = Callable[[], str]
-"""Does something and returns what to tell the user."""
+"""Function of a control; returns a message for the user."""
 
 
 class Controls(NamedTuple):
-    """What the user can do."""
+    """Actions of the controls."""
 
     stop: Action
     enable: Action
@@ -40,13 +38,13 @@ class Controls(NamedTuple):
     set_goal: Callable[[float], str]
     """Called with the turn of the object from its nominal start [deg]."""
     ask_pose: Callable[[np.ndarray], str]
-    """Called with the pose (7,) to which somebody dragged the object's ghost."""
+    """Called with the pose (7,) to which the user dragged the object's ghost."""
     set_factor: Callable[[float], str]
     """Called with simulated seconds per second."""
     plants: Sequence[str]
-    """Names of the physics engines there are."""
+    """Names of the physics engines."""
     set_plant: Callable[[str], str]
-    """Called with one of them."""
+    """Called with the name of an engine."""
 
 
 class Page(Canvas):
@@ -63,7 +61,7 @@ class Page(Canvas):
         self._build_plant_control(controls)
         self._build_plots()
 
-    # --- the scene ----------------------------------------------------------------------------------------------------------------
+    # --- scene -----------------------------------------------------------------------------------
 
     def _build_scene(self, obj: ObjectModel) -> None:
         scene = self.server.scene
@@ -96,8 +94,8 @@ class Page(Canvas):
         self.show_prediction(np.zeros((0, 3)))
 
     def show_state(self, q: np.ndarray | None, pose_WO: np.ndarray | None) -> None:
-        """Hand at the joint angles ``q`` (N,) [rad], object at ``pose_WO`` (7,); None leaves it
-        where it was."""
+        """Show the hand at joint angles ``q`` (N,) [rad] and the object at ``pose_WO`` (7,); None:
+        unchanged."""
         if q is not None:
             self._data.qpos[:-7] = self._layout.coordinates(q)
         if pose_WO is not None:
@@ -105,21 +103,17 @@ class Page(Canvas):
         self.show_bodies()
 
     def show_goal(self, pose_WO: np.ndarray) -> None:
-        """The goal, as the object in transparent green; the ghost follows, unless somebody has hold
-        of it."""
+        """Show the goal as the object in transparent green; the ghost follows while not dragged."""
         self._goal.position, self._goal.wxyz, self._goal.visible = pose_WO[:3], pose_WO[3:], True
         if not self._held and not np.array_equal(pose_WO, self._shown_goal):
             self._shown_goal = np.array(pose_WO)
             self.ghost.position, self.ghost.wxyz = pose_WO[:3], pose_WO[3:]
 
     def show_contacts(self, p_W: np.ndarray, nhat_W: np.ndarray, phi: np.ndarray) -> None:
-        """Contact points (n, 3) and normals (n, 3), coloured by distance (n,)."""
+        """Show contact points (n, 3) and normals (n, 3), coloured by distance (n,)."""
         if not len(phi):
-            p_W, nhat_W, phi = (
-                np.full((1, 3), -9.0),
-                np.zeros((1, 3)),
-                np.full(1, FAR),
-            )  # far away: an empty set cannot be drawn
+            # viser cannot draw an empty set: one point far away.
+            p_W, nhat_W, phi = np.full((1, 3), -9.0), np.zeros((1, 3)), np.full(1, FAR)
         colours = distance_colours(phi)
         ends = np.stack([p_W, p_W + NORMAL * nhat_W], axis=1).astype(np.float32)
         self.server.scene.add_point_cloud(
@@ -135,27 +129,31 @@ class Page(Canvas):
         )
 
     def show_prediction(self, p_W: np.ndarray) -> None:
-        """The way the object is predicted to go, (n, 3)."""
+        """Show the predicted path of the object (n, 3)."""
         if len(p_W) < 2:
             p_W = np.full((2, 3), -9.0)
         segments = np.stack([p_W[:-1], p_W[1:]], axis=1).astype(np.float32)
         self.server.scene.add_line_segments("/prediction", segments, (200, 40, 200), thickness=0.002)
 
-    # --- controls -----------------------------------------------------------------------------------------------------------------
+    # --- controls --------------------------------------------------------------------------------
 
     def _build_controls(self, controls: Controls) -> None:
         gui = self.server.gui
-        self._summary = gui.add_markdown("**waiting**")
-        self.stop_button = gui.add_button(
-            "Stop the hand", color="red", hint="servo off, until it is enabled again"
+        self.summary = gui.add_markdown("**waiting**")
+        self.stop_button = self._button(
+            "Stop the hand", controls.stop, "servo off, until it is enabled again", color="red"
         )
-        self.enable_button = gui.add_button("Enable the hand", hint="servo on; it follows the next command")
-        self.restart_button = gui.add_button(
-            "Start again", hint="hand and object back to the start, where there is a simulator"
+        self.enable_button = self._button(
+            "Enable the hand", controls.enable, "servo on; it follows the next command"
+        )
+        self.restart_button = self._button(
+            "Start again", controls.restart, "hand and object back to the start, in simulation"
         )
         self.goal_slider = gui.add_slider("turn [°]", min=-180.0, max=180.0, step=1.0, initial_value=90.0)
-        self.goal_button = gui.add_button(
-            "Set the goal", hint="turn of the object from its nominal start; a new rollout begins"
+        self.goal_button = self._button(
+            "Set the goal",
+            lambda: controls.set_goal(float(self.goal_slider.value)),
+            "turn of the object from its nominal start; a new rollout begins",
         )
         self.factor_slider = gui.add_slider(
             "real-time factor", min=0.05, max=2.0, step=0.05, initial_value=1.0
@@ -163,11 +161,7 @@ class Page(Canvas):
         self.clear_box = gui.add_checkbox(
             "transparent hand", initial_value=False, hint="contacts are between hand and object"
         )
-        self._picture: Any = None
-        self._on(self.stop_button.on_click, controls.stop)
-        self._on(self.enable_button.on_click, controls.enable)
-        self._on(self.restart_button.on_click, controls.restart)
-        self._on(self.goal_button.on_click, lambda: controls.set_goal(float(self.goal_slider.value)))
+        self.picture: Any = None
         self._on(self.factor_slider.on_update, lambda: controls.set_factor(float(self.factor_slider.value)))
 
         @self.clear_box.on_update
@@ -176,8 +170,7 @@ class Page(Canvas):
                 mesh.opacity = 0.3 if self.clear_box.value else None
 
     def _build_ghost(self, obj: ObjectModel, controls: Controls) -> None:
-        """A second, blue object with rings and arrows: where it is let go, there the goal is to
-        be."""
+        """Add a second, blue object with rings and arrows, which the user drags to set the goal."""
         self._held = False
         self._shown_goal = np.zeros(7)
         self.ghost = self.server.scene.add_transform_controls(
@@ -195,7 +188,7 @@ class Page(Canvas):
         self.ghost_box = self.server.gui.add_checkbox(
             "drag the goal",
             initial_value=False,
-            hint="turn the blue object by its rings: where you let it go, there the goal is to be",
+            hint="turn the blue object by its rings: the goal is where you release it",
         )
 
         @self.ghost_box.on_update
@@ -206,61 +199,65 @@ class Page(Canvas):
         def _(event: Any) -> None:
             self._held = event.phase != "end"
             if event.phase == "end":
-                self._answer.content = controls.ask_pose(
+                self.answer.content = controls.ask_pose(
                     np.array([*self.ghost.position, *self.ghost.wxyz], float)
                 )
 
     def _build_plant_control(self, controls: Controls) -> None:
         gui = self.server.gui
         self.plant_menu = gui.add_dropdown(
-            "plant", controls.plants, hint="physics engine of the simulator; taken up by the button below"
+            "plant", controls.plants, hint="physics engine of the simulator; applied by the button below"
         )
-        self.plant_button = gui.add_button(
+        self.plant_button = self._button(
             "Change the plant",
-            hint="hand and object back to the start, in another engine; the first use of one compiles it",
+            lambda: controls.set_plant(self.plant_menu.value),
+            "restart in another engine; its first use compiles it",
         )
         self._plant_running = self.plant_menu.value
-        self._answer = gui.add_markdown("")
-        self._on(self.plant_button.on_click, lambda: controls.set_plant(self.plant_menu.value))
+        self.answer = gui.add_markdown("")
+
+    def _button(self, label: str, action: Action, hint: str, **style: Any) -> Any:
+        button = self.server.gui.add_button(label, hint=hint, **style)
+        self._on(button.on_click, action)
+        return button
 
     def _on(self, register: Any, action: Action) -> None:
-        """``stop`` never waits for another action's answer: each runs in a thread of viser's
-        pool."""
+        """Register an action; each runs in a thread of viser's pool, so ``stop`` never waits for
+        another."""
 
         def run(event: Any) -> None:
-            if event.client is not None:  # not the page's own changes
-                self._answer.content = "…"
+            if event.client is not None:  # None: changed by the page itself
+                self.answer.content = "…"
                 answer = action()
                 with self._busy:
-                    self._answer.content = answer
+                    self.answer.content = answer
 
         register(run)
 
     def offer_goal(self, degrees: float) -> None:
-        """What the slider for the goal stands at before somebody moves it [deg]."""
+        """Set the slider of the goal [deg]."""
         self.goal_slider.value = degrees
 
     def offer_plant(self, name: str) -> None:
-        """The plant that runs; the menu follows it, unless somebody has chosen another one
-        meanwhile."""
+        """Show the running plant in the menu when it changes."""
         if name != self._plant_running:
             self._plant_running = self.plant_menu.value = name
 
     def show_picture(self, rgb: np.ndarray) -> None:
-        """What the camera sees, (height, width, 3) uint8."""
-        if self._picture is None:
-            self._picture = self.server.gui.add_image(rgb, label="camera", format="jpeg")
+        """Show the camera's picture (height, width, 3) uint8."""
+        if self.picture is None:
+            self.picture = self.server.gui.add_image(rgb, label="camera", format="jpeg")
         else:
-            self._picture.image = rgb
+            self.picture.image = rgb
 
     def show_summary(self, lines: Sequence[str]) -> None:
-        """What a glance should see, as markdown lines."""
-        self._summary.content = "  \n".join(lines)
+        """Show the summary, as markdown lines."""
+        self.summary.content = "  \n".join(lines)
 
     def show_nodes(
         self, rows: Sequence[tuple[str, str, str]], values: Mapping[str, Mapping[str, str]]
     ) -> None:
-        """(name, ok | warn | error | silent, message) of every node, and what each reports."""
+        """Show (name, ok | warn | error | silent, message) of every node and its reported values."""
         cells = []
         for name, level, message in rows:
             details = "".join(
@@ -268,12 +265,11 @@ class Page(Canvas):
                 for k, v in values.get(name, {}).items()
             )
             dot = f'<span style="color:{_LEVELS[level]}">●</span>'
-            cells.append(
-                f"<details><summary>{dot} <b>{html.escape(name)}</b> {html.escape(message)}</summary>{details}</details>"
-            )
+            summary = f"{dot} <b>{html.escape(name)}</b> {html.escape(message)}"
+            cells.append(f"<details><summary>{summary}</summary>{details}</details>")
         self._nodes.content = f'<div style="font-size:0.8em;padding:0 1em">{"".join(cells)}</div>'
 
-    # --- plots --------------------------------------------------------------------------------------------------------------------
+    # --- plots -----------------------------------------------------------------------------------
 
     def _build_plots(self) -> None:
         gui = self.server.gui
@@ -309,8 +305,7 @@ class Page(Canvas):
         self._plots[title] = handle, deque(maxlen=_PLOT_POINTS)
 
     def plot(self, title: str, t: float, *values: float) -> None:
-        """Append one point per curve; a time that goes back starts the plot anew. Shown by
-        :meth:`draw_plots`."""
+        """Append one point per curve, for :meth:`draw_plots`; a time in the past clears the plot."""
         points = self._plots[title][1]
         if points and t < points[-1][0]:
             points.clear()
@@ -322,8 +317,3 @@ class Page(Canvas):
             if points:
                 table = np.array(points).T
                 handle.data = tuple(np.where(np.isfinite(row), row, 0.0) for row in table)
-
-
-def ms(values: Mapping[str, str], key: str) -> float:
-    """A reported number of seconds in milliseconds, NaN where there is none."""
-    return 1e3 * float(values.get(key, math.nan))

@@ -1,4 +1,4 @@
-"""One picture of the numbers of a run."""
+"""Plot of the numbers of a run."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dexstack.geometry.rotations import geodesic_angle, yaw_of
+from dexstack.report.figure import save_figure
 
 TOLERANCE = 0.1
 
 
 def curves(recording: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What is drawn of a recording's K samples, each (K,): ``t`` [s], ``yaw`` and ``goal_yaw``
-    [rad], which end on the same turn, ``error`` of the orientation [rad], ``distance`` from the
-    goal position [m]."""
+    """Return the curves of a recording's K samples, each (K,): ``t`` [s], ``yaw`` and ``goal_yaw`` [rad],
+    unwrapped so that they end on the same turn, ``error`` of the orientation [rad], ``distance`` from
+    the goal position [m]."""
     pose, goal = (np.asarray(recording[name], float) for name in ("pose_WO", "goal_WO"))
     yaw, goal_yaw = (np.unwrap([yaw_of(p[3:]) for p in x]) for x in (pose, goal))
     yaw += 2 * np.pi * np.round((goal_yaw[-1] - yaw[-1]) / (2 * np.pi))
@@ -32,11 +33,10 @@ def curves(recording: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def write_plot(path: Path, recording: Mapping[str, np.ndarray], tolerance: float = TOLERANCE) -> Path:
-    """Draw yaw against goal, orientation error, position error and solve time against time, as a
-    PNG.
+    """Draw yaw and goal, orientation error, position error and solve time against time as a PNG.
 
     Args:
-        path: the file; its folder exists.
+        path: the file; its folder is created.
         recording: as for :func:`~dexstack.report.run.write_run`, with one goal per sample.
         tolerance: orientation error that counts as reached [rad].
     """
@@ -58,20 +58,16 @@ def write_plot(path: Path, recording: Mapping[str, np.ndarray], tolerance: float
     for ax in axes[1:3]:
         ax.set_ylim(bottom=0.0)
     if timed:
-        solve_t, solve_ms = (
-            np.asarray(recording["solve_t"], float),
-            1e3 * np.asarray(recording["solve_s"], float),
-        )
+        solve_t, solve_s = (np.asarray(recording[name], float) for name in ("solve_t", "solve_s"))
+        solve_ms = 1e3 * solve_s
         p50, p99 = np.percentile(solve_ms, [50, 99])
         rate = (len(solve_t) - 1) / (solve_t[-1] - solve_t[0]) if len(solve_t) > 1 else np.nan
         axes[3].plot(solve_t, solve_ms, ".", markersize=3, color="#1f5fa8")
         axes[3].set_ylim(0.0, 1.3 * max(p99, 1e-3))
         axes[3].set_ylabel("MPC solve [ms]")
-        axes[3].set_title(
-            f"p50 {p50:.2f} ms, p99 {p99:.2f} ms, {rate:.0f} solves per second", fontsize="small", loc="right"
-        )
+        title = f"p50 {p50:.2f} ms, p99 {p99:.2f} ms, {rate:.0f} solves per second"
+        axes[3].set_title(title, fontsize="small", loc="right")
     axes[-1].set_xlabel("time [s]")
     for ax in axes:
         ax.grid(alpha=0.3)
-    figure.savefig(path, dpi=110)
-    return path
+    return save_figure(figure, path)

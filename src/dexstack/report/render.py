@@ -1,10 +1,9 @@
-"""Pictures of a MuJoCo scene by ray casting on the processor: no OpenGL, no display, the same
-pixels on every machine.
+"""Pictures of a MuJoCo scene by ray casting on the CPU: no OpenGL, no display, the same pixels on
+every machine.
 
-One ``mj_multiRay`` from the camera finds what each pixel sees, one from the light finds what is in
-shadow; shading is Lambert plus a small highlight, in linear colour. Pixels on an edge are cast
-again with more rays. What cannot change between two frames (the picture without the moving bodies,
-where none of them and none of their shadows can be) is cast once.
+One ``mj_multiRay`` from the camera finds the geom of each pixel, one from the light finds shadows;
+shading is Lambert plus a small highlight, in linear colour. Pixels on an edge are cast again with
+more rays. Tiles without moving geoms and their shadows are cast only once.
 
 Frames: W world, C camera (x right, y down, z forward, as ROS optical frames). Lengths in metres.
 """
@@ -57,50 +56,60 @@ class Camera:
 
     @classmethod
     def of_model(cls, model: mujoco.MjModel, name: str, *, width: int, height: int) -> Camera:
-        """The camera ``name`` of a scene, where it stands in the model's initial pose."""
+        """Return the camera ``name`` of a scene in the model's initial pose."""
         data = mujoco.MjData(model)
         mujoco.mj_kinematics(model, data)
         mujoco.mj_camlight(model, data)
         camera = model.camera(name).id
-        R_WC = data.cam_xmat[camera].reshape(3, 3) * [
-            1.0,
-            -1.0,
-            -1.0,
-        ]  # MuJoCo's cameras look along −z with y up
-        return cls(
-            R_WC,
-            data.cam_xpos[camera].copy(),
-            height / 2 / np.tan(np.radians(model.cam_fovy[camera]) / 2),
-            width,
-            height,
-        )
+        flip = np.array([1.0, -1.0, -1.0])  # MuJoCo's cameras look along −z with y up
+        focal = height / 2 / np.tan(np.radians(model.cam_fovy[camera]) / 2)
+        R_WC = data.cam_xmat[camera].reshape(3, 3) * flip
+        return cls(R_WC, data.cam_xpos[camera].copy(), focal, width, height)
+
+    @classmethod
+    def looking_at(
+        cls, p_W: np.ndarray, back_W: np.ndarray, distance: float, focal: float, size: tuple[int, int]
+    ) -> Camera:
+        """Return an upright camera that looks at a point (3,).
+
+        Args:
+            back_W: direction (3,) from the point to the camera; not vertical.
+            distance: distance of the camera from the point [m].
+            focal: focal length [px].
+            size: width and height [px].
+        """
+        back = back_W / np.linalg.norm(back_W)
+        right = np.cross([0.0, 0.0, 1.0], back)
+        right /= np.linalg.norm(right)
+        R_WC = np.column_stack([right, -np.cross(back, right), -back])
+        return cls(R_WC, p_W + distance * back, focal, *size)
 
     def rays(self, uv: np.ndarray) -> np.ndarray:
-        """Unit directions (n, 3) in W of the pixel coordinates ``uv`` (n, 2); pixel centres are at
+        """Return unit directions (n, 3) in W of pixel coordinates ``uv`` (n, 2); pixel centres are at
         +0.5."""
         d_C = np.ones((len(uv), 3))
         d_C[:, :2] = (uv - [self.width / 2, self.height / 2]) / self.focal
         return _unit(d_C) @ self.R_WC.T
 
     def project(self, p_W: np.ndarray) -> np.ndarray:
-        """Pixel coordinates (n, 2) of points (n, 3) in front of the camera."""
+        """Return pixel coordinates (n, 2) of points (n, 3) in front of the camera."""
         p_C = (np.asarray(p_W) - self.p_WC) @ self.R_WC
         return self.focal * p_C[:, :2] / p_C[:, 2:] + [self.width / 2, self.height / 2]
 
 
 class _Picture(NamedTuple):
-    """What n rays saw."""
+    """Result of n rays."""
 
     colour: np.ndarray
     """(n, 3) linear."""
     geom: np.ndarray
-    """(n,) −1: background."""
+    """(n,) geom id; −1: background."""
     nhat_W: np.ndarray
     """(n, 3)"""
     lit: np.ndarray
     """(n,)"""
     p_W: np.ndarray
-    """(n, 3) where the ray ends."""
+    """(n, 3) end of the ray."""
 
     def put(self, index: np.ndarray, other: _Picture) -> None:
         for mine, new in zip(self, other, strict=True):
@@ -108,12 +117,12 @@ class _Picture(NamedTuple):
 
 
 class Renderer:
-    """Draws one scene from one camera.
+    """Renderer of one scene from one camera.
 
     Args:
         model: the scene; geom colours come from its ``rgba`` or material, geoms with alpha 0 are
-            not seen.
-        camera: where from.
+            invisible.
+        camera: the camera.
         light: position (3,) in W of the one point light.
     """
 
@@ -144,9 +153,9 @@ class Renderer:
         self._still_from_light = _unit(self._still.p_W - self._light)
 
     def render(self, data: mujoco.MjData) -> np.ndarray:
-        """The picture (height, width, 3) uint8 of the scene at ``data``, whose kinematics must be
-        up to date (``mj_forward``)."""
-        changed = self._tiles_touched(data)
+        """Return the picture (height, width, 3) uint8 of the scene at ``data``, whose kinematics must
+        be up to date (``mj_forward``)."""
+        changed = self.changed_pixels(data)
         picture = _Picture(*(x.copy() for x in self._still))
         colour = self._still_colour.copy()
         picture.put(changed, self._shade(self.model, data, self._uv[changed], self._rays[changed]))
@@ -156,14 +165,13 @@ class Renderer:
         return image.reshape(self.camera.height, self.camera.width, 3)
 
     def depth(self, data: mujoco.MjData) -> np.ndarray:
-        """Depth (height, width) along the optical axis [m]; +inf where nothing is seen."""
+        """Return the depth (height, width) along the optical axis [m]; +inf for the background."""
         distance = self._cast(self.model, data, self.camera.p_WC, self._rays)[1]
         along = self._rays @ self.camera.R_WC[:, 2]
         return np.where(distance < 0, np.inf, distance * along).reshape(self.camera.height, self.camera.width)
 
-    def _tiles_touched(self, data: mujoco.MjData) -> np.ndarray:
-        """Indices of the pixels in tiles that may see a moving geom or, on what stands still, its
-        shadow."""
+    def changed_pixels(self, data: mujoco.MjData) -> np.ndarray:
+        """Return the indices of pixels in tiles that may show a moving geom or its shadow."""
         h, w = self.camera.height, self.camera.width
         p_W, radius = data.geom_xpos[self._moving], self.model.geom_rbound[self._moving]
         touched = np.zeros((h, w), bool)
@@ -192,15 +200,10 @@ class Renderer:
         colour: np.ndarray,
         among: np.ndarray,
     ) -> None:
-        """Cast the edge pixels ``among`` those given again and put the mean of all samples into
-        ``colour``."""
+        """Supersample the edge pixels ``among`` those given and write the mean into ``colour``."""
         h, w = self.camera.height, self.camera.width
         edge = np.zeros((h, w), bool)
-        geom, lit, nhat = (
-            picture.geom.reshape(h, w),
-            picture.lit.reshape(h, w),
-            picture.nhat_W.reshape(h, w, 3),
-        )
+        geom, lit, nhat = (x.reshape(h, w, *x.shape[1:]) for x in (picture.geom, picture.lit, picture.nhat_W))
         for a, b in ((np.s_[:, :-1], np.s_[:, 1:]), (np.s_[:-1], np.s_[1:])):
             step = (
                 (geom[a] != geom[b])

@@ -1,4 +1,4 @@
-"""The results folder of a run: its numbers, a plot, a page of them and a film."""
+"""Results folder of a run: recording, plot, page and film."""
 
 from __future__ import annotations
 
@@ -20,19 +20,18 @@ REQUIRED = ("t", "q", "pose_WO", "goal_WO")
 def write_run(
     results_dir: str | Path, recording: Mapping[str, np.ndarray], scene: mujoco.MjModel
 ) -> dict[str, Path]:
-    """Write ``recording.npz``, ``run.png``, ``run.html`` and ``run.gif`` into ``results_dir``,
-    which is made if it is missing.
+    """Write ``recording.npz``, ``run.png``, ``run.html`` and ``run.gif`` into ``results_dir``.
 
     Args:
         recording: arrays over K samples: ``t`` (K,) simulated time [s], ``q`` (K, n) joint angles
             [rad], ``pose_WO`` (K, 7) object pose, ``goal_WO`` (7,) or (K, 7); where known also
-            ``solve_s`` (M,) [s] with its times ``solve_t`` (M,) (left out: ``t``). Further arrays
+            ``solve_s`` (M,) [s] with its times ``solve_t`` (M,) (default: ``t``). Further arrays
             are only stored.
         scene: compiled ``build_scene`` of the hand and the object.
 
     Returns:
-        The paths by kind: ``recording``, ``plot``, ``page``, ``film``; but the first are left out
-        when fewer than two samples are finite.
+        The paths by kind: ``recording``, ``plot``, ``page``, ``film``; only the first if fewer than
+        two samples are finite.
 
     Raises:
         ConfigError: an array is missing, or the folder cannot be written.
@@ -55,10 +54,10 @@ def draw_run(
     film: Path | None,
     tolerance: float = TOLERANCE,
 ) -> dict[str, Path]:
-    """Draw a recording as :func:`write_run` takes it, without keeping it.
+    """Draw a recording as for :func:`write_run`, without storing it.
 
     Args:
-        plot: file of the plot (PNG); the page is beside it, with the ending ``.html``.
+        plot: file of the plot (PNG); the page is in the same folder, with the suffix ``.html``.
         film: file of the film (GIF); None: no film.
         tolerance: orientation error that counts as reached [rad].
 
@@ -70,10 +69,7 @@ def draw_run(
         ConfigError: an array is missing, or a file cannot be written.
     """
     _check(recording)
-    shown = (
-        _finite_samples(recording) if len(recording["t"]) else {"t": ()}
-    )  # none: stopped before anything was seen
-    if len(shown["t"]) < 2:
+    if len(recording["t"]) < 2 or len((shown := _finite_samples(recording))["t"]) < 2:
         return {}
     try:
         page = write_page(plot.with_suffix(".html"), shown, tolerance, _joint_names(scene), plot.parent.name)
@@ -84,7 +80,7 @@ def draw_run(
 
 
 def _joint_names(scene: mujoco.MjModel) -> list[str]:
-    """Of the columns of ``q``."""
+    """Return the joint names of the columns of ``q``."""
     return [scene.joint(i).name for i in JointLayout(scene).own]
 
 
@@ -95,7 +91,7 @@ def _check(recording: Mapping[str, np.ndarray]) -> None:
 
 
 def _finite_samples(recording: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The samples that can be drawn; a plant that diverged leaves others."""
+    """Return the finite samples; a plant that diverged leaves others."""
     per_sample = [
         *REQUIRED,
         *(name for name in ("q_command", "contacts") if len(recording.get(name, ())) == len(recording["t"])),

@@ -1,5 +1,4 @@
-"""The numbers of a run as one HTML file that needs nothing else: to zoom into, to read values off,
-to send to somebody."""
+"""Diagrams of a run as a self-contained HTML file, with zoom and a readout of values."""
 
 from __future__ import annotations
 
@@ -14,23 +13,27 @@ import numpy as np
 from dexstack.report.plot import TOLERANCE, curves
 
 DIGITS = 5
-"""Significant digits of a value in the file."""
+"""Significant digits of the values in the file."""
 _COLOURS = ("#1f5fa8", "#d61e82", "#3a9d5d", "#e08a1e", "#7a5fc0", "#b03030", "#2aa0a8", "#7a7a7a")
 
 _PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <title>%(title)s</title><style>
 body{font:14px system-ui,sans-serif;margin:0 auto;max-width:70em;padding:0 .6em 2em}
 figure{display:inline-block;margin:0 1em 0 0}figcaption{font-weight:600}
-h1{font-size:1.2em}h2{font-size:1em;margin:1em 0 .2em}canvas{width:100%%;height:11em;touch-action:pan-y;display:block}
+h1{font-size:1.2em}h2{font-size:1em;margin:1em 0 .2em}
+canvas{width:100%%;height:11em;touch-action:pan-y;display:block}
 .key{font-size:.85em;min-height:1.3em}.key span{margin-right:1em;white-space:nowrap}
-</style></head><body><h1>%(title)s</h1>%(head)s<p>Drag sideways: look closer. Double click: all of it.</p><div id="charts"></div>
+</style></head><body><h1>%(title)s</h1>%(head)s
+<p>Drag sideways to zoom, double-click to reset.</p><div id="charts"></div>
 <script id="data" type="application/json">%(data)s</script><script>
 const charts=JSON.parse(document.getElementById("data").textContent),all=[],LEFT=56,BOTTOM=18;
 const whole=[Math.min(...charts.map(c=>c.t[0])),Math.max(...charts.map(c=>c.t[c.t.length-1]))];
 let view=[...whole],at=null,from=null;
 for(const c of charts){
-  const box=document.createElement("section"),head=document.createElement("h2"),key=document.createElement("div");
+  const box=document.createElement("section"),head=document.createElement("h2");
+  const key=document.createElement("div");
   const canvas=document.createElement("canvas");head.textContent=c.title;key.className="key";
   box.append(head,canvas,key);document.getElementById("charts").append(box);all.push({c,canvas,key});
   const time=e=>{const r=canvas.getBoundingClientRect();
@@ -38,7 +41,8 @@ for(const c of charts){
   canvas.onpointermove=e=>{at=time(e);draw()};canvas.onpointerleave=()=>{at=null;draw()};
   canvas.onpointerdown=e=>{from=time(e)};
   canvas.onpointerup=e=>{const to=time(e);
-    if(from!==null&&Math.abs(to-from)>.02*(view[1]-view[0]))view=[Math.max(whole[0],Math.min(from,to)),Math.min(whole[1],Math.max(from,to))];
+    if(from!==null&&Math.abs(to-from)>.02*(view[1]-view[0]))
+      view=[Math.max(whole[0],Math.min(from,to)),Math.min(whole[1],Math.max(from,to))];
     from=null;draw()};
   canvas.ondblclick=()=>{view=[...whole];draw()};
 }
@@ -52,16 +56,19 @@ function draw(){for(const {c,canvas,key} of all){
   const pad=(high-low)*.06||.5,X=t=>LEFT+(t-view[0])/(view[1]-view[0]||1)*(w-LEFT);
   high+=pad;if(!c.zero)low-=pad;
   const Y=y=>(h-BOTTOM)*(1-(y-low)/(high-low));
-  if(c.band){g.fillStyle="#3a9d5d33";g.fillRect(LEFT,Y(Math.min(c.band,high)),w-LEFT,Y(Math.max(low,0))-Y(Math.min(c.band,high)))}
+  if(c.band){const top=Y(Math.min(c.band,high));g.fillStyle="#3a9d5d33";
+    g.fillRect(LEFT,top,w-LEFT,Y(Math.max(low,0))-top)}
   g.strokeStyle="#ddd";g.fillStyle="#555";g.lineWidth=1;
   for(let k=0;k<=4;k++){const y=low+(high-low)*k/4,t=view[0]+(view[1]-view[0])*k/4;
     g.beginPath();g.moveTo(LEFT,Y(y));g.lineTo(w,Y(y));g.stroke();
     g.textAlign="right";g.fillText(+y.toPrecision(3),LEFT-4,Math.max(9,Y(y)+3));
     g.textAlign=k==4?"right":"center";g.fillText(t.toFixed(2)+" s",X(t),h-4)}
   g.save();g.beginPath();g.rect(LEFT,0,w-LEFT,h-BOTTOM);g.clip();
-  for(const s of c.series){g.strokeStyle=g.fillStyle=s.colour;g.lineWidth=1.5;g.setLineDash(s.dash?[6,4]:[]);g.beginPath();let pen=false;
+  for(const s of c.series){g.strokeStyle=g.fillStyle=s.colour;g.lineWidth=1.5;
+    g.setLineDash(s.dash?[6,4]:[]);g.beginPath();let pen=false;
     c.t.forEach((t,i)=>{const y=s.y[i];if(y===null){pen=false;return}
-      if(c.dots)g.fillRect(X(t)-1,Y(y)-1,2,2);else if(pen)g.lineTo(X(t),Y(y));else g.moveTo(X(t),Y(y));pen=true});
+      if(c.dots)g.fillRect(X(t)-1,Y(y)-1,2,2);else if(pen)g.lineTo(X(t),Y(y));else g.moveTo(X(t),Y(y));
+      pen=true});
     g.stroke()}
   g.setLineDash([]);if(at!==null){g.strokeStyle="#888";g.beginPath();g.moveTo(X(at),0);g.lineTo(X(at),h);g.stroke()}
   g.restore();
@@ -87,7 +94,7 @@ def write_page(
         path: the file; its folder exists.
         recording: as for :func:`~dexstack.report.run.write_run`, with one goal per sample.
         tolerance: orientation error that counts as reached [rad].
-        joint_names: of the columns of ``q``; empty: their numbers.
+        joint_names: names of the columns of ``q``; empty: their indices.
         head: HTML above the curves.
     """
     found = curves(recording)
@@ -132,7 +139,7 @@ def write_page(
 
 
 def write_charts(path: Path, charts: Sequence[Mapping[str, Any]], title: str, head: str = "") -> Path:
-    """A page of diagrams from :func:`chart`, below ``head``, HTML."""
+    """Write a page of diagrams from :func:`chart` below ``head``, HTML."""
     data = json.dumps(charts, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
     path.write_text(_PAGE % {"title": html.escape(title), "head": head, "data": data}, encoding="utf-8")
     return path
@@ -147,7 +154,7 @@ def chart(
     colours: int = 8,
     **more: Any,
 ) -> dict[str, Any]:
-    """One diagram over time; ``colours``: so many lines until the colours begin anew."""
+    """Return one diagram over time; the colours repeat after ``colours`` lines."""
     series = [
         {"name": name, "colour": _COLOURS[k % colours], "dash": name in dashed, "y": _numbers(y)}
         for k, (name, y) in enumerate(lines.items())

@@ -1,5 +1,4 @@
-"""One scene in several engines as one HTML file: a film of each with its contact forces, and what
-can be compared as curves."""
+"""Comparison of engines on one scene as an HTML file: films with contact forces, and curves."""
 
 from __future__ import annotations
 
@@ -26,38 +25,32 @@ _AZIMUTH, _ELEVATION, _FIELD = np.radians(-55.0), np.radians(22.0), np.radians(4
 
 
 class Run(NamedTuple):
-    """What an engine made of a scene."""
+    """Result of one engine."""
 
     states: State
-    """Of F frames, with a leading axis (F, …)."""
+    """States of F frames, with a leading axis (F, …)."""
     contacts: Sequence[Sequence[Contact]]
-    """Of every frame."""
+    """Contacts of each frame."""
 
 
 def camera_of(model: mujoco.MjModel) -> Camera:
-    """The model's first camera, where it stands at the start; else one that sees all of it."""
+    """Return the model's first camera in its initial pose, or else one that sees the whole model."""
     if model.ncam:
         return Camera.of_model(model, model.camera(0).name, width=WIDTH, height=HEIGHT)
     back = np.array(
         [np.cos(_ELEVATION) * np.cos(_AZIMUTH), np.cos(_ELEVATION) * np.sin(_AZIMUTH), np.sin(_ELEVATION)]
     )
-    right = np.cross([0.0, 0.0, 1.0], back)
-    right /= np.linalg.norm(right)
-    R_WC = np.column_stack([right, -np.cross(back, right), -back])
-    distance = 0.6 * model.stat.extent / np.tan(_FIELD / 2.0)
-    return Camera(
-        R_WC, model.stat.center + distance * back, HEIGHT / 2.0 / np.tan(_FIELD / 2.0), WIDTH, HEIGHT
-    )
+    distance, focal = (x / np.tan(_FIELD / 2.0) for x in (0.6 * model.stat.extent, HEIGHT / 2.0))
+    return Camera.looking_at(model.stat.center, back, distance, focal, (WIDTH, HEIGHT))
 
 
 def write_scene_page(path: Path, model: mujoco.MjModel, runs: Mapping[str, Run], title: str) -> Path:
-    """Write the page; ``runs`` by engine, all with frames at :data:`dexstack.report.film.FPS`."""
+    """Write the page of runs by engine, all with frames at :data:`dexstack.report.film.FPS`."""
     films = []
     for engine, run in runs.items():
         gif = base64.b64encode(_film(model, run)).decode()
-        films.append(
-            f'<figure><figcaption>{html.escape(engine)}</figcaption><img src="data:image/gif;base64,{gif}" alt="film"></figure>'
-        )
+        image = f'<img src="data:image/gif;base64,{gif}" alt="film">'
+        films.append(f"<figure><figcaption>{html.escape(engine)}</figcaption>{image}</figure>")
     t = next(iter(runs.values())).states.time
     force = {
         engine: np.array([sum(np.linalg.norm(c.force_W) for c in frame) for frame in run.contacts])
@@ -68,8 +61,8 @@ def write_scene_page(path: Path, model: mujoco.MjModel, runs: Mapping[str, Run],
         for engine, run in runs.items()
     }
     charts = [
-        chart("contact forces, sum of their sizes [N]", t, force, zero=True),
-        chart("deepest overlap [mm]", t, {engine: 1e3 * d for engine, d in depth.items()}, zero=True),
+        chart("sum of contact force magnitudes [N]", t, force, zero=True),
+        chart("largest penetration [mm]", t, {engine: 1e3 * d for engine, d in depth.items()}, zero=True),
         *(
             chart(f"coordinate {k}", t, {engine: run.states.q[:, k] for engine, run in runs.items()})
             for k in range(min(model.nq, 7))
@@ -93,7 +86,7 @@ def _film(model: mujoco.MjModel, run: Run) -> bytes:
             draw = ImageDraw.Draw(image)
             draw.text((6, 4), "contact forces", fill=FORCE)  # the film's palette is that of its first frame
             for c in contacts:
-                sign = -1.0 if c.body_b == "world" else 1.0  # what is borne, not what bears
+                sign = -1.0 if c.body_b == "world" else 1.0  # the force on the body that rests on the world
                 tip = c.point_W + sign * 0.5 * model.stat.extent / weight * c.force_W
                 if ((np.array([c.point_W, tip]) - camera.p_WC) @ camera.R_WC[:, 2] > 0.0).all():
                     (x, y), end = camera.project(np.array([c.point_W, tip]))

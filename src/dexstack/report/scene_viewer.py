@@ -1,5 +1,4 @@
-"""The page of a scene that runs: its bodies, contact forces and pressures, and which engine it runs
-in."""
+"""Page of a running scene: bodies, contact forces, pressures, and the choice of the engine."""
 
 from __future__ import annotations
 
@@ -10,39 +9,41 @@ import mujoco
 import numpy as np
 
 from dexstack.plants.base import Contact, Patch
-from dexstack.report.canvas import Canvas, Patches, coloured
+from dexstack.report.canvas import Canvas
+from dexstack.report.colours import Patches, patch_triangles
 
 ARROW = 0.5
-"""Length of an arrow as heavy as all bodies, of the scene's extent."""
+"""Length of an arrow of the weight of all bodies, relative to the scene's extent."""
 
 
 class SceneControls(NamedTuple):
-    """What the user can do; called in threads of the page's own."""
+    """Actions of the controls, called in threads of the page."""
 
     engines: Sequence[str]
-    """Names that there are to choose from."""
+    """Names of the engines."""
     choose: Callable[[str], None]
-    """Called with one of them."""
+    """Called with the name of an engine."""
     restart: Callable[[], None]
 
 
 class SceneViewer(Canvas):
-    """A page that shows a model and asks for engines; see
-    :class:`~dexstack.report.canvas.Canvas`."""
+    """A page that shows a model and lets the user choose its engine; see :class:`.canvas.Canvas`."""
 
     def __init__(
         self, host: str, port: int, token: str, model: mujoco.MjModel, controls: SceneControls
     ) -> None:
         super().__init__(host, port, token, model)
         gui = self.server.gui
-        self._summary = gui.add_markdown("**waiting**")
+        self.summary = gui.add_markdown("**waiting**")
         self.engine_menu = gui.add_dropdown(
-            "engine", controls.engines, hint="the scene goes on in it from where it is, once it is compiled"
+            "engine",
+            controls.engines,
+            hint="the scene continues in it from its present state, once it is compiled",
         )
         self.restart_button = gui.add_button("Start again", hint="back to the start of the scene")
         self.pause_box = gui.add_checkbox("pause", initial_value=False)
-        self._said = gui.add_markdown("")
-        self._told: tuple[str, str] = "", ""
+        self.message = gui.add_markdown("")
+        self._shown: tuple[str, str] = "", ""
         extent, centre = model.stat.extent, np.array(model.stat.center)
         self._weight = float(model.body_mass.sum() * np.linalg.norm(model.opt.gravity)) or 1.0
         for g in np.flatnonzero(model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE):
@@ -61,7 +62,7 @@ class SceneViewer(Canvas):
 
         @self.engine_menu.on_update
         def _(event: Any) -> None:
-            if event.client is not None:  # not the page's own changes
+            if event.client is not None:  # None: changed by the page itself
                 controls.choose(self.engine_menu.value)
 
         @self.restart_button.on_click
@@ -70,14 +71,14 @@ class SceneViewer(Canvas):
 
     @property
     def paused(self) -> bool:
-        """Whether the scene is to stand still."""
+        """True if the scene is paused."""
         return self.pause_box.value
 
     def show(self, q: np.ndarray, contacts: Sequence[Contact], patches: Sequence[Patch]) -> None:
-        """Bodies at q (nq,), forces on what is borne, pressures."""
+        """Show bodies at q (nq,), contact forces and pressures."""
         self._data.qpos[:] = q
         self.show_bodies()
-        triangles, none = coloured(patches), np.empty((0, 3))
+        triangles, none = patch_triangles(patches), np.empty((0, 3))
         scale = ARROW * self._model.stat.extent / self._weight
         arrows = [
             (c.point_W, c.point_W + (-scale if c.body_b == "world" else scale) * c.force_W) for c in contacts
@@ -86,12 +87,11 @@ class SceneViewer(Canvas):
         self.show_patches(Patches(corners, colours, np.reshape(arrows, (-1, 2, 3))))
 
     def tell(self, lines: Sequence[str], engine: str, said: str) -> None:
-        """Lines of markdown; the engine at which the menu is to stand, unless somebody has just
-        chosen another one; what was said last."""
-        self._summary.content = "  \n".join(lines)
-        if (engine, said) != self._told:
-            self._told = engine, said
-            self.engine_menu.value, self._said.content = engine, said
+        """Show the summary as lines of markdown, and changes of the engine and of the message."""
+        self.summary.content = "  \n".join(lines)
+        if (engine, said) != self._shown:
+            self._shown = engine, said
+            self.engine_menu.value, self.message.content = engine, said
 
 
 def _quaternion(R: np.ndarray) -> np.ndarray:

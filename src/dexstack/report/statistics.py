@@ -1,4 +1,4 @@
-"""Figures of many samples, in the form that every command writes."""
+"""Statistics of many samples in the format of every command's results."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ Z95 = 1.959963984540054
 
 
 def times(seconds: Iterable[float]) -> dict[str, float | int | None]:
-    """Durations [s] as ``{p50, p99, mean, n}``; non-finite samples are left out, null stands for
-    "no sample"."""
+    """Return durations [s] as ``{p50, p99, mean, n}`` of the finite samples; null without samples."""
     x = _finite(seconds)
     if not x.size:
         return {"p50": None, "p99": None, "mean": None, "n": 0}
@@ -22,8 +21,8 @@ def times(seconds: Iterable[float]) -> dict[str, float | int | None]:
 
 
 def errors(values: Iterable[float]) -> dict[str, float | int | None]:
-    """Error magnitudes as ``{mean, std, median, max, n}``; non-finite samples are left out, null
-    stands for "no sample"."""
+    """Return error magnitudes as ``{mean, std, median, max, n}`` of the finite samples; null without
+    samples."""
     x = _finite(values)
     if not x.size:
         return {"mean": None, "std": None, "median": None, "max": None, "n": 0}
@@ -37,7 +36,7 @@ def errors(values: Iterable[float]) -> dict[str, float | int | None]:
 
 
 def wilson(successes: int, n: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a rate from ``successes`` of ``n`` independent trials; (0, 1)
+    """Return Wilson's 95 % interval of a rate from ``successes`` of ``n`` independent trials; (0, 1)
     without trials."""
     if n == 0:
         return 0.0, 1.0

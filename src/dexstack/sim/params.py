@@ -1,4 +1,4 @@
-"""Timing of the closed loop; here, so that files are checked without JAX."""
+"""Timing of the closed loop, importable without JAX."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""How a simulated sensor sees the object: late, noisy, by a clock of its own, and at times not at
-all."""
+"""Simulated pose sensor: delay, noise, a drifting clock, and outages."""
 
 from __future__ import annotations
 
@@ -14,27 +13,27 @@ from dexstack.geometry.rotations import quaternion_product
 from dexstack.perception.clock import DeviceClock
 
 JITTERS = 8.0
-"""So many standard deviations later no picture comes."""
-SET_AT = 1000.0
-"""What the camera's clock says when a trial begins [s]."""
+"""Largest jitter considered, in standard deviations."""
+CLOCK_START = 1000.0
+"""Reading of the camera's clock when a trial begins [s]."""
 
 
 @dataclass(frozen=True)
 class PoseSensor:
-    """The object pose a controller gets, of the pose there was."""
+    """Errors of the object pose that a controller gets."""
 
     pose_delay: float = param(
-        0.0, "least age of object pose and joint angles when the controller gets them [s]", 0.0, 1.0
+        0.0, "smallest age of object pose and joint angles when the controller gets them [s]", 0.0, 1.0
     )
     pose_jitter: float = param(
-        0.0, "standard deviation of the normal number whose absolute value is a further age [s]", 0.0, 0.1
+        0.0, "further age: standard deviation of the normal variable whose absolute value it is [s]", 0.0, 0.1
     )
     pose_drift: float = param(
-        0.0, "how much too fast the clock runs that stamps the poses [ppm]", -1000.0, 1000.0
+        0.0, "rate error of the clock that stamps the poses, positive: fast [ppm]", -1000.0, 1000.0
     )
-    pose_outage: float = param(0.0, "how long poses stop at random; 0: never [s]", 0.0, 60.0)
+    pose_outage: float = param(0.0, "length of random outages; 0: none [s]", 0.0, 60.0)
     pose_outage_interval: float = param(
-        4.0, "mean time from the end of a stop, or the start, to the next one [s]", 0.01, 1e6
+        4.0, "mean time from the end of an outage, or the start, to the next one [s]", 0.01, 1e6
     )
     pose_noise_position: float = param(
         0.0, "standard deviation of each coordinate of the object position [m]", 0.0, 0.1
@@ -44,8 +43,7 @@ class PoseSensor:
     )
 
     def measure(self, pose_WO: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """A noisy copy of pose (7,); exactly the pose, and no number drawn, where there is no
-        noise."""
+        """Return a noisy copy of pose (7,); without noise an exact one, and nothing is drawn."""
         measured = np.array(pose_WO)
         if self.pose_noise_position > 0.0:
             measured[:3] += rng.normal(0.0, self.pose_noise_position, 3)
@@ -60,7 +58,7 @@ class PoseSensor:
 
 @runtime_checkable
 class Sensor(Protocol):
-    """What sees the object; see :class:`PoseSensor`."""
+    """Interface of sensors; see :class:`PoseSensor`."""
 
     pose_delay: float
     pose_jitter: float
@@ -68,26 +66,27 @@ class Sensor(Protocol):
     pose_outage: float
     pose_outage_interval: float
 
-    def measure(self, pose_WO: np.ndarray, rng: np.random.Generator) -> np.ndarray: ...
+    def measure(self, pose_WO: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return the measured pose (7,) of a true one."""
 
 
-class Seen(NamedTuple):
+class Sample(NamedTuple):
     """One picture, as the controller gets it."""
 
     pose_WO: np.ndarray
-    """(7,) when it was taken."""
+    """(7,) measured pose when the picture was taken."""
     q: np.ndarray
-    """(N,) joint angles at its stamp."""
-    q_then: np.ndarray
-    """(N,) joint angles now; ``q`` itself where the picture is of this very moment."""
+    """(N,) joint positions at its stamp [rad, m]."""
+    q_now: np.ndarray
+    """(N,) joint positions now; ``q`` itself if the picture is of this moment."""
 
 
-class Sight:
-    """The sensor in one trial.
+class PoseStream:
+    """The sensor's samples in one trial.
 
-    A picture is stamped by the camera's clock; what it was by ours is estimated as from a real
-    camera, by its delay (see :class:`~dexstack.perception.clock.DeviceClock`). Joint angles are
-    measured here, on time and by our clock.
+    A picture is stamped by the camera's clock; its time on the controller's clock is estimated from
+    its delay, as for a real camera (see :class:`~dexstack.perception.clock.DeviceClock`). Joint
+    positions are measured without delay on the controller's clock.
     """
 
     def __init__(self, sensor: Sensor, period: float, dt: float, rng: np.random.Generator) -> None:
@@ -110,16 +109,16 @@ class Sight:
         return self._moment * self._dt
 
     def _at(self, moment: int) -> tuple[np.ndarray, np.ndarray]:
-        """Pose and joint angles of a moment, or of the nearest one that is kept."""
+        """Return pose and joint positions of a moment, or of the nearest one in memory."""
         return self._noted[min(max(moment - self._moment - 1, -len(self._noted)), -1)]
 
     def note(self, pose_WO: np.ndarray, q: np.ndarray) -> None:
-        """The truth of the next moment."""
+        """Add the true state of the next moment."""
         self._noted.append((pose_WO, q))
         self._moment += 1
 
-    def take(self) -> Seen | None:
-        """The picture that arrives now, if one does."""
+    def take(self) -> Sample | None:
+        """Return the sample that arrives now, or None."""
         if self._now < self._arrival - 1e-9:
             return None
         taken = int(np.ceil(self._pictures * self._period / self._dt - 1e-6)) - round(
@@ -132,9 +131,9 @@ class Sight:
             self._out_from = self._next_outage(t)
         if self._out_from <= t:
             return None
-        stamp = self._clock.system_time(SET_AT + t * (1.0 + 1e-6 * self._sensor.pose_drift))
+        stamp = self._clock.system_time(CLOCK_START + t * (1.0 + 1e-6 * self._sensor.pose_drift))
         pose_WO = self._sensor.measure(self._at(taken)[0], self._rng)
-        return Seen(pose_WO, self._joints_at(stamp), self._noted[-1][1])
+        return Sample(pose_WO, self._joints_at(stamp), self._noted[-1][1])
 
     def _next_arrival(self) -> float:
         jitter = self._sensor.pose_jitter
@@ -145,7 +144,7 @@ class Sight:
         return t + self._rng.exponential(s.pose_outage_interval) if s.pose_outage > 0.0 else np.inf
 
     def _joints_at(self, t: float) -> np.ndarray:
-        """(N,) interpolated; at the start before it."""
+        """Return the interpolated joint positions (N,) at a time [s], clipped to the times known."""
         at = min(max(t / self._dt, 0.0), float(self._moment))
         first = int(at + 1e-6)
         share = at - first

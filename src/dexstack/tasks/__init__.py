@@ -1,5 +1,4 @@
-"""Tasks: what a robot is to do with an object; one module and one YAML each, nothing imported
-before it is asked for."""
+"""Tasks, one module and one YAML file each, imported on demand."""
 
 from __future__ import annotations
 
@@ -22,15 +21,14 @@ TASKS = Registry(
     },
     ("dexstack.tasks.base", "Task"),
 )
-"""Module of every task that comes with dexstack."""
+"""Module of every task of dexstack."""
 
 
 def load_task(name: str | type[Task]) -> type[Task]:
-    """A task by its name, or a user's own by the path of a Python file whose ``TASK`` is a
-    :class:`~dexstack.tasks.base.Task`.
+    """Return a task by its name, or a user's own by the path of a Python file that sets ``TASK``.
 
     Raises:
-        ConfigError: an unknown name, a file that is missing, cannot be run or holds no task.
+        ConfigError: unknown name; or a file that is missing, cannot be run, or sets no task.
     """
     if isinstance(name, type):
         return name
@@ -38,11 +36,10 @@ def load_task(name: str | type[Task]) -> type[Task]:
 
 
 def task_files(name: str | type[Task], planner: str = "") -> list[Path]:
-    """The parameter files of a task, the last wins: those of the tasks it derives from, then its
-    own; a user's own need not have one.
+    """Return the parameter files of a task that exist, the last wins: those of its base classes, then
+    its own.
 
-    With a ``planner``, what they have otherwise with it comes after all of them: for palm_turn.yaml
-    palm_turn.sampling.yaml.
+    With a ``planner``, the files specific to it follow: for palm_turn.yaml palm_turn.sampling.yaml.
     """
     task = load_task(name)
     folder = share_dir() / "config"

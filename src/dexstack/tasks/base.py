@@ -1,5 +1,4 @@
-"""A task: the optimal control problem that is solved at every plan, what is asked for, and how a
-trial is judged."""
+"""A task: the cost of the optimal control problem, the goals, and the judgement of a trial."""
 
 from __future__ import annotations
 
@@ -27,30 +26,30 @@ if TYPE_CHECKING:
 
 
 OFFSETS = "com_x", "com_y", "com_z"
-"""Fields of a :class:`World` that may be negative."""
+"""Fields of :class:`World` that may be negative."""
 
 
 @dataclass(frozen=True)
 class World:
-    """What a plant has of what a task's scene says, and the controller does not know of: factors,
-    but for what has a unit."""
+    """True properties of a plant relative to a task's setup, unknown to the controller: factors,
+    unless a unit is given."""
 
     mass: float = 1.0
     friction: float = 1.0
-    """Sliding friction of the object and of what touches it."""
+    """Sliding friction of the object and of the surfaces that touch it."""
     size: float = 1.0
     torque: float = 1.0
-    """Share of the joint torques asked for that the motors give."""
+    """Share of the commanded joint torques that the motors produce."""
     joint_damping: float = 1.0
     joint_friction: float = 0.0
     """Dry friction in every joint [N m]."""
     joint_armature: float = 0.0
-    """Inertia of the motors, as every joint feels it, beside that of the links [kg m²]."""
+    """Reflected motor inertia of every joint, added to that of the links [kg m²]."""
     contact_stiffness: float = 1.0
-    """Of all contacts of a plant whose contacts give way."""
+    """In plants with compliant contacts."""
     com_x: float = 0.0
-    """The object's centre of mass off the origin of its frame, along the axes of that [m]; its
-    inertia about it stays."""
+    """Offset of the object's centre of mass from the origin of its frame, along its axes [m]; the
+    inertia about the centre of mass is unchanged."""
     com_y: float = 0.0
     com_z: float = 0.0
 
@@ -65,15 +64,16 @@ class World:
 
     @property
     def com(self) -> tuple[float, float, float]:
-        """The object's centre of mass in its frame [m]."""
+        """Centre of mass in the object's frame [m]."""
         return self.com_x, self.com_y, self.com_z
 
 
 AS_BELIEVED = World()
+"""The world that the controller assumes."""
 
 
 def in_world(obj: ObjectModel, world: World) -> ObjectModel:
-    """What a world has in place of a task's object."""
+    """Return the object with the properties of a world."""
     from dexstack.model.objects import scaled
 
     other = scaled(obj, mass=world.mass, friction=world.friction, size=world.size)
@@ -81,10 +81,10 @@ def in_world(obj: ObjectModel, world: World) -> ObjectModel:
 
 
 def read_world(path: Path) -> World:
-    """A world from a YAML mapping of its fields, as ``dexstack identify --out`` writes.
+    """Read a world from a YAML mapping of its fields, as ``dexstack identify --out`` writes it.
 
     Raises:
-        ConfigError: no such file, an unknown field, a value that is no world's.
+        ConfigError: missing file, unknown field, or invalid value.
     """
     document, known = read_yaml_file(path), [f.name for f in dataclasses.fields(World)]
     if not isinstance(document, dict):
@@ -97,8 +97,8 @@ def read_world(path: Path) -> World:
     return World(**{name: float(value) for name, value in document.items()})
 
 
-class Scene(NamedTuple):
-    """Robot, object, and where both start."""
+class Setup(NamedTuple):
+    """Robot, object, and the start of both."""
 
     robot: Robot
     obj: ObjectModel
@@ -111,21 +111,21 @@ class Scene(NamedTuple):
 
 
 class Goal(NamedTuple):
-    """One thing asked for."""
+    """Target pose of the object."""
 
     pose_WO: np.ndarray
-    """(7,) of the object."""
+    """(7,)"""
     label: str
-    """What it asks, for people and tables; goals of one label are of one kind."""
+    """Description for people and tables; goals of one kind share it."""
 
 
 class Outcome(NamedTuple):
-    """What a trial came to, for its judgement."""
+    """Result of a trial, as a task judges it."""
 
     pose_WO: np.ndarray
     """(7,) of the object at the end."""
     goal: Goal
-    """The last one."""
+    """The last goal."""
     reached_at: tuple[float, ...]
     """Time at which each goal was reached [s]."""
     seconds: float
@@ -148,54 +148,52 @@ class Published(NamedTuple):
 
 @dataclass(frozen=True)
 class JudgeParams:
-    """When a goal counts as reached, when an object as lost; a task may have further parameters of
-    its own."""
+    """Criteria for a reached goal and a dropped object; a task may add parameters."""
 
     tolerance: float = param(0.1, "orientation error below which a goal counts as reached [rad]", 1e-3, 3.2)
     position_tolerance: float = param(
-        1e3, "position error below which it does; a huge value: any [m]", 1e-4, 1e6
+        1e3, "position error below which a goal counts as reached; a huge value: any [m]", 1e-4, 1e6
     )
-    hold: float = param(0.3, "time for which both must last [s]", 0.0, 60.0)
+    hold: float = param(0.3, "time for which both must hold [s]", 0.0, 60.0)
     drop_distance: float = param(
         0.08, "an object farther than this from its start has been dropped [m]", 1e-3, 10.0
     )
 
 
 class Task(abc.ABC):
-    """At every plan the controller solves, from the object's pose x_0, the joints q_0 and the
-    contact set C(x_0, q_0),
+    """At every plan the controller solves, from the object's pose x_0, the joint positions q_0 and
+    the contact set C(x_0, q_0),
 
         min over u_0 … u_{T−1}   Σ_{t=1}^{T} ‖stage(x_t, q_t, g; w)‖² + ‖terminal(x_T, q_T, g; w)‖²
-        + ω_u Σ_t ‖u_t‖² s.t.                     (x_{t+1}, q_{t+1}) = F_θ(x_t, q_t, u_t; C),
-        |u_t| ≤ u_max,   q_min ≤ q_t ≤ q_max
+                                 + ω_u Σ_t ‖u_t‖²
+        s.t.                     (x_{t+1}, q_{t+1}) = F_θ(x_t, q_t, u_t; C),
+                                 |u_t| ≤ u_max,   q_min ≤ q_t ≤ q_max
 
-    towards the goal pose g of the moment. The task owns the scene (robot, object, where both
-    start), the residuals ``stage`` and ``terminal`` with their weights w, the stream of goals, and
-    the judgement of a trial. F_θ, T and the bounds belong to the planner, what happens where the
-    plan gets stuck to the supervisor, of which the task only names the one it wants.
+    towards the current goal pose g. The task owns the setup (robot, object, start of both), the
+    residuals ``stage`` and ``terminal`` with their weights w, the stream of goals, and the judgement
+    of a trial. F_θ, T and the bounds belong to the planner; the supervisor, which frees a stuck plan,
+    is chosen by name.
 
-    A task is one module with a class of this kind called ``TASK`` and a YAML of parameters beside
-    it (``config/NAME.yaml`` for those of dexstack, ``NAME.yaml`` next to a file of the user's own).
-    JAX is imported where a cost is traced: nodes that only need goals and judgement start without.
+    A task is a module that sets ``TASK`` to a subclass, with a YAML file of parameters
+    (``config/NAME.yaml`` for those of dexstack, ``NAME.yaml`` next to a user's own file). Import JAX
+    only where a cost is traced: nodes that need only goals and judgement start without it.
     """
 
     name: ClassVar[str]
     Weights: ClassVar[type]
-    """Parameter block of numbers, the weights w; may change between two plans."""
+    """Parameter block of the weights w, which may change between two plans."""
     Params: ClassVar[type] = JudgeParams
     """Parameter block of the task itself."""
     supervisor: ClassVar[str] = "gait"
-    """The supervisor it wants, by its name in :data:`dexstack.control.supervisors.SUPERVISORS`."""
+    """Name of its supervisor in :data:`dexstack.control.supervisors.SUPERVISORS`."""
     opening_yaw: ClassVar[float | None] = None
-    """The turn that `dexstack up` asks for unless told otherwise [rad]; None: the task's own
-    goals."""
+    """Default turn that `dexstack up` requests [rad]; None: the task's own goals."""
     servo_node: ClassVar[str] = "hand"
-    """The node that moves its robot: a hand's, or ``servo`` for a robot that exists in simulation
-    only."""
+    """Node that moves its robot: ``hand``, or ``servo`` for a robot that exists only in simulation."""
     required_rate: ClassVar[float] = 1.0
-    """Share of trials that must succeed for `dexstack eval` to end well."""
+    """Share of trials that must succeed for `dexstack eval` to pass."""
     trials: ClassVar[int] = 12
-    """How many of them it runs unless told otherwise."""
+    """Default number of trials of `dexstack eval`."""
 
     def __init__(self, params: Any = None, obj: str = "cube", hand: str = "right") -> None:
         """
@@ -205,34 +203,35 @@ class Task(abc.ABC):
             hand: side of a hand, or the path of a hand's YAML.
         """
         self.params = params or self.Params()
-        self._names = obj, hand
+        self.object, self.hand = obj, hand
 
-    # --- scene --------------------------------------------------------------------------------------------------------------------
+    # --- setup ------------------------------------------------------------------------------------
 
     @abc.abstractmethod
-    def scene(self, world: World = AS_BELIEVED) -> Scene:
-        """Robot, object and start, as the controller believes or as a world has them.
+    def scene(self, world: World = AS_BELIEVED) -> Setup:
+        """Return robot, object and start, as the controller assumes them or as in a world.
 
         Raises:
-            ConfigError: an unknown name, a malformed file, an unusable mesh.
+            ConfigError: unknown name, malformed file, or unusable mesh.
         """
 
     @classmethod
     def planner_for(cls, obj: str, hand: str) -> str:
-        """The planner that the file of the object names for this task and hand, or else that of the
-        hand; empty: the task's."""
+        """Return the planner that the object's file names for this task and hand, or else the hand's
+        file; empty: the task's."""
         return ""
 
     def robot(self) -> Robot:
-        """The robot alone; quicker where its scene needs no mesh."""
+        """Return the robot alone, which may need no mesh."""
         return self.scene().robot
 
     def start(self) -> Start:
-        """The start alone."""
+        """Return the start alone."""
         return self.scene().start
 
     def servo(self, robot: Robot, params: Any) -> Any:
-        """The robot's position control, a :class:`~dexstack.sim.trial.Servo`; by default a hand's.
+        """Return the robot's position control, a :class:`~dexstack.sim.trial.Servo`; by default a
+        hand's.
 
         Args:
             params: block of :meth:`servo_params`.
@@ -241,62 +240,60 @@ class Task(abc.ABC):
         from dexstack.hand.watch import UNWATCHED, WatchParams
         from dexstack.model.gravity import GravityCompensation
 
-        # A simulated hand is wired well; one that has shown nothing yet would be taken for miswired
-        # when the object is laid on it. Nor has it encoders that freeze: between rigid bodies a
-        # blocked joint says the same to the last bit.
+        # A simulated hand is wired correctly: without this, an object laid on it before its first
+        # motion would count as wrong wiring. Its encoders do not freeze either: between rigid bodies
+        # a blocked joint repeats its reading to the last bit.
         watch = WatchParams(doubtful_runaway=WatchParams.runaway, frozen_ticks=UNWATCHED)
         return ServoLaw(robot, params, GravityCompensation(robot), watch)
 
     @classmethod
     def servo_params(cls) -> type:
-        """Parameter block of the servo."""
+        """Return the parameter class of the servo."""
         from dexstack.hand.servo import ServoParams
 
         return ServoParams
 
     @property
     def depends_on(self) -> tuple[Any, ...]:
-        """What a compiled cost may depend on beside its class; what is kept under it between
-        processes never mixes two tasks up."""
-        return type(self), self.params, self._names
+        """Key of a compiled cost: all that it may depend on."""
+        return type(self), self.params, (self.object, self.hand)
 
-    # --- cost ---------------------------------------------------------------------------------------------------------------------
+    # --- cost -------------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def stage(self, state: PlannedState, goal_WO: Array, weights: Any) -> Array:
-        """Residuals (R,) of a predicted state."""
+        """Return the residuals (R,) of a predicted state; traced."""
 
     @abc.abstractmethod
     def terminal(self, state: PlannedState, goal_WO: Array, weights: Any) -> Array:
-        """Residuals (R,) of the last predicted state."""
+        """Return the residuals (R,) of the last predicted state; traced."""
 
     def released(self, weights: Any) -> Any:
-        """The weights with which nothing draws the robot to the object."""
+        """Return weights that do not attract the robot to the object."""
         return dataclasses.replace(weights, contact_weight=0.0)
 
-    # --- goals --------------------------------------------------------------------------------------------------------------------
+    # --- goals ------------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def goals(self, k: int, seed: int) -> Iterator[Goal]:
-        """The goals of the k-th trial, at least one: each but the last is followed by the next when
-        it is reached."""
+        """Return the goals of the k-th trial, at least one; the next follows when one is reached."""
 
     def at_yaw(self, yaw: float) -> Goal:
-        """The start pose turned by ``yaw`` [rad] about the vertical."""
+        """Return the start pose turned by ``yaw`` [rad] about the vertical."""
         start = self.start().pose_WO
         pose_WO = np.concatenate([start[:3], quaternion_product(yaw_quaternion(yaw), start[3:])])
         return Goal(pose_WO, f"{np.degrees(yaw):+.0f}°")
 
     def at_pose(self, pose_WO: np.ndarray) -> Goal:
-        """What somebody who points at a pose (7,) asks for; by default just that. A task that says
-        itself where the object is to be takes the orientation alone."""
+        """Return the goal for a pose (7,) that a user requests; by default the pose itself. A task
+        that fixes the position uses only the orientation."""
         return Goal(np.array(pose_WO), self._label(pose_WO))
 
     def _label(self, pose_WO: np.ndarray) -> str:
         return f"{np.degrees(geodesic_angle(pose_WO[3:], self.start().pose_WO[3:])):.0f}° from the start"
 
     def start_pose(self, start: Start, rng: np.random.Generator) -> np.ndarray:
-        """Where a trial puts the object (7,): its start with noise in the plane and about the
+        """Draw the object's initial pose (7,): its start with noise in the plane and about the
         vertical."""
         pose_WO = start.pose_WO.copy()
         pose_WO[:2] += rng.normal(0.0, start.noise_position, 2)
@@ -305,33 +302,33 @@ class Task(abc.ABC):
         return pose_WO
 
     def seconds(self) -> float:
-        """Length of a trial [s]."""
+        """Return the length of a trial [s]."""
         return 15.0
 
-    # --- judgement ----------------------------------------------------------------------------------------------------------------
+    # --- judgement --------------------------------------------------------------------------------
 
     @functools.cached_property
     def symmetry(self) -> Symmetry:
-        """Of the object: turns that its goals do not tell from none."""
+        """Turns of the object under which its goals are the same."""
         from dexstack.model.objects import load_symmetry
 
-        return load_symmetry(self._names[0])
+        return load_symmetry(self.object)
 
     def nearest(self, pose_WO: np.ndarray, goal_WO: np.ndarray) -> np.ndarray:
-        """Of all poses that look like a goal (7,) the one that an object at ``pose_WO`` (7,) has
-        least to turn to."""
+        """Return the pose (7,) that requires the smallest turn from ``pose_WO`` (7,) among those that
+        look like the goal (7,)."""
         return np.concatenate([goal_WO[:3], self.symmetry.nearest(pose_WO[3:], goal_WO[3:])])
 
     def orientation_error(self, pose_WO: np.ndarray, goal: Goal) -> float:
-        """Geodesic angle to the nearest pose that looks like the goal [rad]."""
+        """Return the geodesic angle to the nearest pose that looks like the goal [rad]."""
         return self.symmetry.angle(pose_WO[3:], goal.pose_WO[3:])
 
     def position_error(self, pose_WO: np.ndarray, goal: Goal) -> float:
-        """Distance to the goal position [m]."""
+        """Return the distance to the goal position [m]."""
         return float(np.linalg.norm(pose_WO[:3] - goal.pose_WO[:3]))
 
     def inside(self, pose_WO: np.ndarray, goal: Goal) -> bool:
-        """Whether the object is where and turned as asked, for now."""
+        """Return whether the object is inside the tolerances of the goal."""
         p = self.params
         return (
             self.orientation_error(pose_WO, goal) < p.tolerance
@@ -339,31 +336,31 @@ class Task(abc.ABC):
         )
 
     def dropped(self, pose_WO: np.ndarray, start: Start) -> bool:
-        """Whether the object has been lost."""
+        """Return whether the object has been dropped or lost."""
         away = np.linalg.norm(pose_WO[:3] - start.pose_WO[:3])
         return bool(not np.all(np.isfinite(pose_WO)) or away > self.params.drop_distance)
 
     def succeeded(self, outcome: Outcome) -> bool:
-        """Whether a trial that ends so has succeeded; by default the object ends where it was asked
-        for."""
+        """Return whether a trial has succeeded; by default, if the object ends inside the tolerances
+        of the goal."""
         return not outcome.dropped and self.inside(outcome.pose_WO, outcome.goal)
 
     def over(self, reached_at: Sequence[float], t: float) -> bool:
-        """Whether a trial ends at time ``t`` [s], before its length is up, with goals reached at
-        such times; by default never."""
+        """Return whether to end a trial at time ``t`` [s], given the times of reached goals [s]; by
+        default never."""
         return False
 
     def published(self) -> Sequence[Published]:
-        """What papers report of this task with this object."""
+        """Return published results of this task with this object."""
         return ()
 
     def figures(self, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-        """Figures of its own that `dexstack eval` reports of many trials beside the common ones."""
+        """Return additional figures of many trials for `dexstack eval`."""
         return {}
 
     def picture(self, path: Path, outcomes: Sequence[Outcome], title: str) -> Path | None:
-        """Write a picture of its own of many trials; None: the common one is drawn, the errors of
-        every trial.
+        """Write the task's own picture of many trials and return its path; None: use the common one,
+        the errors of every trial.
 
         Raises:
             ConfigError: the file cannot be written.

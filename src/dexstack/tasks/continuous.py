@@ -1,5 +1,4 @@
-"""Turn an object on the palm on and on: each goal lies one turn further than the last, as on the
-hardware, where nobody resets."""
+"""Turn an object on the palm continuously: each goal is one turn beyond the last, without reset."""
 
 from __future__ import annotations
 
@@ -19,20 +18,18 @@ from dexstack.tasks.palm_turn import PalmParams, PalmTurn
 class ContinuousParams(PalmParams):
     """Parameters of the task."""
 
-    turn: float = param(math.pi / 2, "from one goal to the next [rad]", -math.pi, math.pi)
-    first_goals: int = param(3, "so many goals must be reached …", 1, 1000)
-    first_seconds: float = param(
-        15.0, "… within this time: the paper's hardware took about as long [s]", 0.1, 1e5
-    )
+    turn: float = param(math.pi / 2, "turn from one goal to the next [rad]", -math.pi, math.pi)
+    first_goals: int = param(3, "number of goals that must be reached …", 1, 1000)
+    first_seconds: float = param(15.0, "… within this time, about that of the paper's hardware [s]", 0.1, 1e5)
     standstill: float = param(60.0, "a goal that takes longer is a standstill [s]", 0.1, 1e5)
 
 
 class Continuous(PalmTurn):
-    """The cost of :class:`~dexstack.tasks.palm_turn.PalmTurn` towards a stream of goals without
-    end; the hand lets go between two.
+    """The cost of :class:`~dexstack.tasks.palm_turn.PalmTurn` with an infinite stream of goals; the
+    hand releases the object between two.
 
-    A trial succeeds if the first goals were reached in time, none took longer than a standstill,
-    and the object stayed in the hand.
+    A trial succeeds if the first goals are reached in time, no goal takes longer than a standstill,
+    and the object stays in the hand.
     """
 
     name = "continuous"

@@ -1,5 +1,4 @@
-"""Turn an object on the palm of a hand by an angle about the vertical, the hardware task of
-contactsdf."""
+"""Turn an object on the palm about the vertical, the hardware task of contactsdf."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from dexstack.tasks.base import (
     JudgeParams,
     Outcome,
     Published,
-    Scene,
+    Setup,
     Task,
     World,
     in_world,
@@ -40,7 +39,7 @@ STEP = 0.1
 
 @dataclass(frozen=True)
 class PalmWeights:
-    """Weights of the cost; all may change between plans."""
+    """Weights of the cost, which may change between plans."""
 
     position_weight: float = param(1e3, "ω_p, weight of the final position error [1/m²]", 0.0, 1e7)
     orientation_weight: float = param(100.0, "ω_q, weight of the final orientation error [-]", 0.0, 1e7)
@@ -58,7 +57,7 @@ class PalmParams(JudgeParams):
     """Parameters of the task."""
 
     success_error: float = param(
-        0.2, "a trial that ends with a smaller orientation error has succeeded [rad]", 1e-3, 3.2
+        0.2, "a trial succeeds if it ends with a smaller orientation error [rad]", 1e-3, 3.2
     )
 
 
@@ -68,7 +67,7 @@ class Benchmark(NamedTuple):
     goals_deg: tuple[float, ...]
     """Yaw from the start."""
     steps: int
-    """H, steps of a rollout."""
+    """H, number of steps of a rollout."""
     orientation_rad: tuple[float, float]
     """Mean and standard deviation of the error, n = 6."""
 
@@ -80,21 +79,18 @@ BENCHMARKS = {
 }
 """By the object's name; contactsdf, on-palm table."""
 FOR_ANY_OBJECT = Benchmark((45, -45, 60, -60, 90, -90), 300, (float("nan"), float("nan")))
-"""An object without published trial: twice the cube's time, because its fingers may have to take
-hold a few times more."""
+"""For an object without published trials: twice the cube's time, for more regrasps."""
 
 
 class PalmTurn(Task):
     """Turn the object to the goal and keep it in place, with the fingertips near it:
 
         stage:     ω_c Σ_tips ‖p_tip − p_o‖² + ω_r terminal
-        terminal:  ω_p (1 + ‖p_o − p_goal‖²/l²) ‖p_o − p_goal‖² + ω_q (1 − (q_oᵀ q_goal)²)
-            [25, 26]
+        terminal:  ω_p (1 + ‖p_o − p_goal‖²/l²) ‖p_o − p_goal‖² + ω_q (1 − (q_oᵀ q_goal)²)   [25, 26]
 
     ω_p grows with the error: a turn may shift the object a little, but not to the edge of the palm.
-    1 − (qᵀq_g)² is the squared length of the vector part of q_g⁻¹ ⊗ q, which makes every term a
-    square. A trial succeeds if the object ends in the hand and turned as asked, wherever on the
-    palm it lies.
+    1 − (qᵀq_g)² is the squared length of the vector part of q_g⁻¹ ⊗ q, so that every term is a square.
+    A trial succeeds if the object ends in the hand with the goal orientation, anywhere on the palm.
     """
 
     name = "palm_turn"
@@ -102,14 +98,13 @@ class PalmTurn(Task):
     Params = PalmParams
     opening_yaw = math.pi / 2
 
-    def scene(self, world: World = AS_BELIEVED) -> Scene:
+    def scene(self, world: World = AS_BELIEVED) -> Setup:
         hand = self.robot()
         obj = self._object(hand)
         check_weight(hand, obj)
         if world != AS_BELIEVED:
             obj = in_world(obj, world)
-            # a contact takes the rougher of its two surfaces, so that the object's alone would
-            # change nothing
+            # a contact has the larger friction of its two surfaces, so scale the hand's as well
             palm, fingers = (world.friction * x for x in (hand.friction_palm, hand.friction_fingers))
             hand = replace(
                 hand,
@@ -120,12 +115,12 @@ class PalmTurn(Task):
                 joint_armature=world.joint_armature,
                 torque=world.torque,
             )
-        return Scene(hand, obj, obj.start(hand.family, hand.side))
+        return Setup(hand, obj, obj.start(hand.family, hand.side))
 
     def robot(self) -> HandModel:
         from dexstack.model.hand import load_hand
 
-        return load_hand(self._names[1])
+        return load_hand(self.hand)
 
     def start(self) -> Start:
         return self._start
@@ -133,7 +128,7 @@ class PalmTurn(Task):
     @functools.cached_property
     def _start(self) -> Start:
         hand = self.robot()
-        start = load_start(self._names[0], hand.family, hand.side)
+        start = load_start(self.object, hand.family, hand.side)
         return start or self._object(hand).start(hand.family, hand.side)
 
     @classmethod
@@ -145,8 +140,8 @@ class PalmTurn(Task):
         return start.planner if start else model.planner
 
     def _object(self, hand: HandModel) -> ObjectModel:
-        """The object, with a start for this hand."""
-        obj = load_object(self._names[0])
+        """Return the object with a start for this hand."""
+        obj = load_object(self.object)
         if hand.family in obj.starts:
             return obj
         from dexstack.model.placing import with_place  # imports MuJoCo
@@ -155,16 +150,16 @@ class PalmTurn(Task):
 
     @functools.cached_property
     def _place(self) -> np.ndarray:
-        """(3,) where the object is to be, upright as at the start [m]."""
+        """(3,) position of the object in its start orientation [m]."""
         return self.start().pose_WO[:3]
 
     @functools.cached_property
     def _corners_O(self) -> np.ndarray:
-        return np.asarray(load_object(self._names[0]).hull_vertices, float)
+        return np.asarray(load_object(self.object).hull_vertices, float)
 
     def at(self, quat: np.ndarray, label: str = "") -> Goal:
-        """The object at its place, turned to an orientation (4,), so high that it just touches what
-        it lies on at the start."""
+        """Return the goal with an orientation (4,) at the object's place, at the height at which it
+        just touches the surface that bears it at the start."""
         rise = reach_below(self._corners_O, quat) - reach_below(self._corners_O, self.start().pose_WO[3:])
         pose_WO = np.concatenate([self._place + np.array([0.0, 0.0, rise]), quat])
         return Goal(pose_WO, label or self._label(pose_WO))
@@ -179,13 +174,12 @@ class PalmTurn(Task):
         vector = a[0] * b[1:] - b[0] * a[1:] - jnp.cross(a[1:], b[1:])
         away = state.p_WO - goal_WO[:3]
         growth = jnp.sqrt(1 + jnp.sum(away**2) / w.position_length**2)
-        position = (
-            jnp.sqrt(w.position_weight) * growth * away
-        )  # a root apart: a weight of zero has a slope too
+        # separate roots keep the gradient finite for a weight of zero
+        position = jnp.sqrt(w.position_weight) * growth * away
         return jnp.concatenate([position, jnp.sqrt(self._precision() * w.orientation_weight) * vector])
 
     def _precision(self) -> float:
-        """How much more the orientation counts than its weight says."""
+        """Factor on the orientation weight."""
         return 1.0
 
     def stage(self, state: PlannedState, goal_WO: Array, weights: Any) -> Array:
@@ -201,7 +195,7 @@ class PalmTurn(Task):
 
     @functools.cached_property
     def _benchmark(self) -> Benchmark:
-        return BENCHMARKS.get(object_name(self._names[0]), FOR_ANY_OBJECT)
+        return BENCHMARKS.get(object_name(self.object), FOR_ANY_OBJECT)
 
     def goals(self, k: int, seed: int) -> Iterator[Goal]:
         goals = self._benchmark.goals_deg
@@ -217,7 +211,7 @@ class PalmTurn(Task):
         )
 
     def published(self) -> Sequence[Published]:
-        own = BENCHMARKS.get(object_name(self._names[0]))
+        own = BENCHMARKS.get(object_name(self.object))
         return () if own is None else (Published("paper", 6, orientation_rad=own.orientation_rad),)
 
 

@@ -1,4 +1,4 @@
-"""Turn an object in the hand to any orientation, one after another, with nobody putting it back."""
+"""Turn an object in the hand to a sequence of arbitrary orientations, without reset."""
 
 from __future__ import annotations
 
@@ -19,51 +19,51 @@ from dexstack.tasks.base import Goal, JudgeParams, Outcome, Published
 from dexstack.tasks.palm_turn import PalmTurn
 
 RANDOM, REST = "random", "rest"
-WEIGHED_FOR = 0.1
-"""Tolerance that the weights are for [rad]."""
+TUNED_TOLERANCE = 0.1
+"""Tolerance for which the weights are tuned [rad]."""
 
 
 @dataclass(frozen=True)
 class ReorientParams(JudgeParams):
-    """Parameters of the task. Tolerance and hold are those of the field's measure: 0.4 rad, reached
-    as soon as touched."""
+    """Parameters of the task. Tolerance and hold are the field's usual ones: 0.4 rad, reached at
+    once."""
 
     tolerance: float = param(0.4, "orientation error below which a goal counts as reached [rad]", 1e-3, 3.2)
-    hold: float = param(0.0, "time for which it must last [s]", 0.0, 60.0)
+    hold: float = param(0.0, "time for which it must hold [s]", 0.0, 60.0)
     drop_distance: float = param(
         0.1, "an object farther than this from its place has been dropped [m]", 1e-3, 10.0
     )
     drop_below: float = param(
-        -0.01, "an object whose centre is lower than this has been dropped, too [m]", -10.0, 10.0
+        -0.01, "an object whose centre is lower than this has been dropped [m]", -10.0, 10.0
     )
     draw: str = param(
         RANDOM,
-        "goals: 'random' in SO(3), 'rest' (the 24 turns of a cube), or a file of quaternions: trial k begins with its k-th line, w x y z",
+        "goals: 'random' in SO(3), 'rest' (24 turns of a cube), or a file of quaternions w x y z, one a line",
     )
-    least_turn: float = param(np.pi / 2, "from one drawn goal to the next, at least [rad]", 0.0, 3.0)
-    patience: float = param(80.0, "a trial ends after so long without another goal reached [s]", 0.1, 1e6)
-    cap: int = param(200, "… and with so many goals reached", 1, 1000000)
+    least_turn: float = param(np.pi / 2, "smallest turn from one random goal to the next [rad]", 0.0, 3.0)
+    patience: float = param(80.0, "a trial ends after this time without another goal reached [s]", 0.1, 1e6)
+    cap: int = param(200, "… or with this many goals reached", 1, 1000000)
     forward: float = param(
         0.03,
-        "from where the object starts, the goals lie at most so far towards the middle of the fingers' first links [m]",
+        "largest distance of the goals from the start, towards the middle of the fingers' first links [m]",
         0.0,
         0.2,
     )
 
 
 class Reorient(PalmTurn):
-    """The cost of :class:`~dexstack.tasks.palm_turn.PalmTurn` towards goals in SO(3) without end.
+    """The cost of :class:`~dexstack.tasks.palm_turn.PalmTurn` with an infinite stream of goals in
+    SO(3).
 
-    Goals lie over the fingers, which turn what they reach around: from where the object starts at
-    most ``forward`` towards the middle of their first links. A large object starts there, and
-    farther out it is soon dropped; one that is narrower than neighbouring knuckles are apart stays
-    at its start, since it sinks between fingers. A goal is as high as the object, so turned, just
-    touches what it lies on at the start. The stream goes on until the object is dropped or a goal
-    is not reached in time; goals reached before that are the measure. A trial succeeds if it
-    reaches the cap.
+    Goals lie over the fingers, at most ``forward`` from the start towards the middle of the fingers'
+    first links. A large object starts there, and is soon dropped farther out; one narrower than the
+    gap between neighbouring knuckles stays at its start, since it sinks between the fingers. The
+    height of a goal is that at which the object just touches the surface that bears it at the start.
+    The stream continues until the object is dropped or a goal is not reached in time; the measure is
+    the number of goals reached. A trial succeeds if it reaches the cap.
 
-    What keeps the object in place and the fingertips around it costs as much as an orientation
-    error of some tenths of a radian, which is then left. So ω_q grows as the tolerance shrinks, by
+    The terms that keep the object in place and the fingertips around it balance an orientation error
+    of some tenths of a radian, which then remains. Therefore ω_q scales with
     0.1 rad / tolerance.
     """
 
@@ -75,7 +75,7 @@ class Reorient(PalmTurn):
 
     @functools.cached_property
     def _place(self) -> np.ndarray:
-        """(3,) where the object is to be, upright as at the start [m]."""
+        """(3,) position of the object in its start orientation [m]."""
         from dexstack.model.placing import room_over_fingers  # imports MuJoCo
 
         hand = self.robot()
@@ -84,12 +84,12 @@ class Reorient(PalmTurn):
         return place
 
     def _precision(self) -> float:
-        return WEIGHED_FOR / self.params.tolerance
+        return TUNED_TOLERANCE / self.params.tolerance
 
     def goals(self, k: int, seed: int) -> Iterator[Goal]:
         """
         Raises:
-            ConfigError: the file of goals is missing or holds something else.
+            ConfigError: the file of goals is missing or malformed.
         """
         rng = np.random.default_rng((seed, k))
         last = self.start().pose_WO[3:]
@@ -131,7 +131,7 @@ class Reorient(PalmTurn):
         return ()
 
     def figures(self, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-        """Goals in a row, as the field counts them."""
+        """Return statistics of consecutive goals."""
         from dexstack.report.statistics import errors, wilson
 
         counts = np.array([len(o.reached_at) for o in outcomes])
@@ -159,13 +159,13 @@ class Reorient(PalmTurn):
         }
 
     def picture(self, path: Path, outcomes: Sequence[Outcome], title: str) -> Path:
-        from dexstack.report.streaks import write_survival
+        from dexstack.report.trials import write_survival
 
         return write_survival(path, [len(o.reached_at) for o in outcomes], title)
 
 
 def cube_turns() -> np.ndarray:
-    """(24, 4) the rotations that take a cube to itself."""
+    """Return the 24 rotations (24, 4) that map a cube to itself."""
     half = np.sqrt(0.5)
     axes = np.eye(4)
     pairs = [
@@ -176,10 +176,10 @@ def cube_turns() -> np.ndarray:
 
 
 def read_orientations(path: Path) -> np.ndarray:
-    """(K, 4) unit quaternions of a file: four numbers w x y z in each line.
+    """Read unit quaternions (K, 4) from a file with w x y z in each line.
 
     Raises:
-        ConfigError: no such file, or something else in it.
+        ConfigError: missing or malformed file.
     """
     try:
         read = np.loadtxt(path, ndmin=2)
@@ -189,7 +189,7 @@ def read_orientations(path: Path) -> np.ndarray:
         np.linalg.norm(read, axis=1) if read.ndim == 2 and read.shape[1] == 4 and len(read) else np.zeros(1)
     )
     if not (np.isfinite(length) & (length > 1e-6)).all():
-        raise ConfigError(f"the file of goals {path} must hold one quaternion in each line: w x y z")
+        raise ConfigError(f"the file of goals {path} must hold one quaternion w x y z in each line")
     return read / length[:, None]
 
 

@@ -1,1 +1,1 @@
-"""Many trials: over worlds and seeds, on processes and machines; and those that are kept."""
+"""Batches of trials over worlds and seeds, on processes and machines, and files of their results."""

@@ -1,4 +1,4 @@
-"""Films of trials: of the best one, and of the worst of every kind of end."""
+"""Films of the best trial and of the worst one of every kind of end."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from dexstack.errors import writing
 from dexstack.report.film import write_film
 
 if TYPE_CHECKING:
-    from dexstack.trials.sweep import Outcome
+    from dexstack.trials.keep import Outcome
 
 SECONDS = 15.0
-"""A film shows as much of a trial, the last of it [s]."""
+"""Length of the last part of a trial that a film shows [s]."""
 
 
 def worth_seeing(outcomes: Sequence[Outcome]) -> dict[str, Outcome]:
-    """The best trial, as ``best``, and the worst of every end: ``worst-succeeded``,
-    ``worst-dropped``, ``worst-late``, ``worst-stopped`` (by the watch, or as the plant failed).
-    Nearer to the goal is better, more goals reached even more so. No trial is in it twice.
+    """Choose the best trial, as ``best``, and the worst of every end: ``worst-succeeded``,
+    ``worst-dropped``, ``worst-late``, ``worst-stopped`` (by the watch, or because the plant
+    failed).
+
+    Trials are ranked by goals reached, then by distance to the goal; none is chosen twice.
     """
     ranked = sorted(outcomes, key=_merit)
     chosen = {"best": ranked[-1]}
@@ -32,8 +34,8 @@ def worth_seeing(outcomes: Sequence[Outcome]) -> dict[str, Outcome]:
 
 
 def write_trial_films(folder: Path, outcomes: Sequence[Outcome], scene: mujoco.MjModel) -> dict[str, Path]:
-    """The films of :func:`worth_seeing` as GIF files in a folder, which is made if it is missing;
-    one too short to show is left out.
+    """Write films of the trials of :func:`worth_seeing` as GIF files into a folder, which is made if
+    it is missing; trials too short to show are skipped.
 
     Args:
         scene: compiled scene with the camera ``film``, of the trials' robot and object.
@@ -48,9 +50,7 @@ def write_trial_films(folder: Path, outcomes: Sequence[Outcome], scene: mujoco.M
             k: np.asarray(outcome.recording[k])[t >= t[-1:] - SECONDS]
             for k in ("t", "q", "pose_WO", "goal_WO")
         }
-        finite = np.isfinite(np.column_stack(list(shown.values()))).all(
-            axis=1
-        )  # a plant that diverged leaves others
+        finite = np.isfinite(np.column_stack(list(shown.values()))).all(axis=1)  # not after divergence
         if finite.sum() < 2:
             continue
         path = folder / f"{name}.gif"

@@ -1,5 +1,5 @@
-"""Trials kept: as a run of the graph leaves them, to be drawn, replayed and learned from; and as
-results, so that what was cut goes on."""
+"""Trials as files: recordings like those of a graph's run, to be drawn, replayed and learned from, and
+outcomes, so that an interrupted batch continues."""
 
 from __future__ import annotations
 
@@ -7,26 +7,35 @@ import contextlib
 import json
 import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from dexstack.errors import ConfigError, writing
+from dexstack.sim.trial import Trial
 from dexstack.tasks.base import Goal
 
 if TYPE_CHECKING:
     from dexstack.graph.settings import Spec
-    from dexstack.sim.trial import Trial
-    from dexstack.trials.sweep import Outcome
+
+
+@dataclass(frozen=True)
+class Outcome(Trial):
+    """Result of one trial of a batch."""
+
+    seed: int
+    label: str
+    """Description of the first goal."""
+    cell: str
 
 
 def keep_trial(folder: Path, spec: Spec, trial: Trial, seed: int) -> Path:
     """Write ``recording.npz`` into a folder, which is made if it is missing.
 
     Raises:
-        ConfigError: it cannot be written.
+        ConfigError: the file cannot be written.
     """
     r = dict(trial.recording)
     summary = {
@@ -52,31 +61,31 @@ def keep_trial(folder: Path, spec: Spec, trial: Trial, seed: int) -> Path:
 
 
 def claim(folder: Path, plan: Mapping[str, Any], what: str) -> None:
-    """Make a folder that keeps what one plan makes, or go on in one.
+    """Make the folder of a plan's results, or check that an existing one belongs to the plan.
 
     Args:
-        plan: what all that is kept there depends on; goes into JSON.
-        what: the plan makes, for complaints.
+        plan: everything that the results depend on; converted to JSON.
+        what: name of the results in error messages.
 
     Raises:
-        ConfigError: the folder holds another plan's, or cannot be written.
+        ConfigError: the folder holds another plan's results, or cannot be written.
     """
-    said = json.loads(json.dumps(plan, default=str))
+    text = json.loads(json.dumps(plan, default=str))
     note = folder / "plan.json"
-    if note.is_file() and json.loads(note.read_text()) != said:
+    if note.is_file() and json.loads(note.read_text()) != text:
         raise ConfigError(f"{folder} holds {what} of other numbers, parameters or code; give another folder")
     with writing(note):
         folder.mkdir(parents=True, exist_ok=True)
-        note.write_text(json.dumps(said, indent=1))
+        note.write_text(json.dumps(text, indent=1))
 
 
 @contextlib.contextmanager
 def whole(path: Path) -> Iterator[BinaryIO]:
-    """Write a file inside: it is there whole or not at all, however this ends. Folders that are
-    missing are made.
+    """Write a file atomically: it is complete or absent after an interruption. Missing folders are
+    made.
 
     Raises:
-        ConfigError: it cannot be written.
+        ConfigError: the file cannot be written.
     """
     part = path.with_suffix(".part")
     with writing(path):
@@ -87,10 +96,10 @@ def whole(path: Path) -> Iterator[BinaryIO]:
 
 
 def save_outcome(path: Path, outcome: Outcome) -> None:
-    """Write an outcome with its recording, whole or not at all.
+    """Write an outcome with its recording atomically.
 
     Raises:
-        ConfigError: it cannot be written.
+        ConfigError: the file cannot be written.
     """
     values = {f.name: getattr(outcome, f.name) for f in fields(outcome)}
     recording, goal = values.pop("recording"), values.pop("goal")
@@ -102,13 +111,11 @@ def save_outcome(path: Path, outcome: Outcome) -> None:
 
 
 def load_outcome(path: Path) -> Outcome:
-    """What :func:`save_outcome` wrote.
+    """Read a file of :func:`save_outcome`.
 
     Raises:
-        ConfigError: the file is something else.
+        ConfigError: the file is not an outcome.
     """
-    from dexstack.trials.sweep import Outcome
-
     try:
         with path.open("rb") as file, np.load(file) as archive:
             recording = {name: archive[name] for name in archive.files if name != "outcome"}
@@ -117,4 +124,4 @@ def load_outcome(path: Path) -> Outcome:
         values |= {"goal": Goal(np.array(pose_WO), label), "reached_at": tuple(values["reached_at"])}
         return Outcome(**values, recording=recording)
     except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
-        raise ConfigError(f"{path} is no kept trial: {error}") from None
+        raise ConfigError(f"{path} is not a trial's outcome: {error}") from None

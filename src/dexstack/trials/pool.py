@@ -1,5 +1,4 @@
-"""Trials in processes of their own, side by side if asked to, on this machine or on the machines of
-a Ray cluster."""
+"""Trials in separate processes, on this machine or on the machines of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -18,14 +17,11 @@ T = TypeVar("T")
 
 
 def in_processes(function: Callable[..., T], jobs: int, *columns: Sequence[Any]) -> Iterator[T]:
-    """``function`` of each row of ``columns``, in order, in ``jobs`` fresh processes: what this one
-    has loaded or set does not matter."""
-    prefer(XLA_ONE_THREAD)  # a trial is one thread of work; several run side by side
-    pool = ProcessPoolExecutor(
-        min(jobs, len(columns[0])),
-        multiprocessing.get_context("spawn"),
-        initializer=_begin,
-    )
+    """Yield ``function`` of each row of ``columns``, in order, from ``jobs`` fresh processes, which
+    do not inherit this one's state."""
+    prefer(XLA_ONE_THREAD)  # a trial is one thread of work; several run concurrently
+    spawn = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(min(jobs, len(columns[0])), spawn, initializer=_begin)
     try:
         yield from pool.map(function, *columns)
     finally:
@@ -33,14 +29,14 @@ def in_processes(function: Callable[..., T], jobs: int, *columns: Sequence[Any])
 
 
 def _begin() -> None:
-    """In a new process: Ctrl-C and the end of the command end it at once."""
+    """Make a worker end at once on Ctrl-C and when the command ends."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     die_with_parent()
 
 
 def on_ray(function: Callable[..., T], jobs: int, *columns: Sequence[Any]) -> Iterator[T]:
-    """The same on Ray: on the cluster that ``RAY_ADDRESS`` names, with one process per core there,
-    otherwise in ``jobs`` processes here.
+    """Yield as :func:`in_processes` from Ray: the cluster of ``RAY_ADDRESS``, with one process per
+    core there, otherwise ``jobs`` processes here.
 
     The machines of a cluster need this version of dexstack.
 
@@ -64,7 +60,7 @@ def on_ray(function: Callable[..., T], jobs: int, *columns: Sequence[Any]) -> It
         processes = min(int(ray.cluster_resources()["CPU"]), len(columns[0]))
         pool = ActorPool([worker.remote(function) for _ in range(processes)])
         rows, done, following = enumerate(zip(*columns, strict=True)), {}, 0
-        # whoever is ready takes the next row: ActorPool.map would let it wait for the rows before
+        # an idle worker takes the next row: with ActorPool.map it would wait for the rows before
         for k, result in pool.map_unordered(lambda actor, row: actor.run.remote(*row), rows):
             done[k] = result
             while following in done:
@@ -75,7 +71,7 @@ def on_ray(function: Callable[..., T], jobs: int, *columns: Sequence[Any]) -> It
 
 
 class _Worker:
-    """One process: what a function keeps between two calls, as a compiled planner, stays in it."""
+    """One process, which keeps a function's caches, such as a compiled planner, between calls."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function

@@ -1,11 +1,11 @@
-"""Many trials: of one closed loop, in worlds that differ, in processes side by side or over the
-machines of a cluster."""
+"""Batches of trials of one closed loop in different worlds, over processes or the machines of a
+cluster."""
 
 from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +14,8 @@ import numpy as np
 
 from dexstack.control.base import SolveStatus
 from dexstack.errors import ConfigError
-from dexstack.sim.trial import Trial
 from dexstack.tasks.base import AS_BELIEVED, World
+from dexstack.trials.keep import Outcome, keep_trial, load_outcome, save_outcome
 from dexstack.trials.pool import in_processes, on_ray
 
 if TYPE_CHECKING:
@@ -25,72 +25,51 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Run:
-    """How every trial is run."""
+    """Settings of every trial of a batch."""
 
     seconds: float
     measured_latency: bool = False
     yaws: tuple[float, ...] = ()
-    """Turns from the nominal start that are asked for one after another [rad]; empty: the task's
-    own goals."""
+    """Goals of consecutive trials, as turns from the nominal start [rad]; empty: the task's own
+    goals."""
     record: str = ""
-    """Folder that keeps every trial, to be drawn and learned from; empty: none is kept."""
+    """Folder for the recording of every trial; empty: not recorded."""
     keep: str = ""
-    """Folder that exists and keeps every outcome: one that is there is not run again; empty: none
-    is kept."""
+    """Existing folder for every outcome, where finished trials are not run again; empty: not
+    kept."""
     until_reached: bool = False
-    """Whether a trial ends where its last goal is reached, instead of going on to see that it stays
-    so."""
+    """True to end a trial where its last goal is reached, without checking that the object stays
+    there."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One way in which the world differs from what the controller believes."""
+    """One variation of the world or of parameters."""
 
     name: str
     spec: Spec
 
 
-@dataclass(frozen=True)
-class Outcome(Trial):
-    """What one trial sends back from its process."""
-
-    seed: int
-    label: str
-    """What the first goal asks."""
-    cell: str
-
-
 def vary(spec: Spec, settings: Sequence[str]) -> list[Cell]:
-    """The world as believed, and one cell for each value of each setting.
+    """Return the unchanged cell, and one cell for each value of each setting.
 
     Args:
         settings: ``NAME=V[,V…]``, one cell per value, or ``NAME=V+NAME=V…``, one cell of several
-            changes. A name is that of a :class:`~dexstack.tasks.base.World`, or any parameter.
+            changes. A name is a field of :class:`~dexstack.tasks.base.World`, or any parameter.
 
     Raises:
-        ConfigError: a setting that cannot be read.
+        ConfigError: a malformed setting.
     """
     cells = [Cell("as believed" if spec.world == AS_BELIEVED else "the world given", spec)]
     for setting in settings:
-        changes = (
-            [_assignment(part) for part in setting.split("+")]
-            if "+" in setting and "," not in setting
-            else [_assignment(setting)]
-        )
-        for values in (
-            itertools.zip_longest(*(values for _, values in changes))
-            if len(changes) > 1
-            else ((v,) for v in changes[0][1])
-        ):
+        together = "+" in setting and "," not in setting
+        names, values = zip(*map(_assignment, setting.split("+") if together else [setting]), strict=True)
+        for row in zip(*values, strict=True):
             changed = spec
-            for (name, _), value in zip(changes, values, strict=True):
+            for name, value in zip(names, row, strict=True):
                 changed = _change(changed, name, value)
-            cells.append(
-                Cell(
-                    ", ".join(f"{name} {value:g}" for (name, _), value in zip(changes, values, strict=True)),
-                    changed,
-                )
-            )
+            label = ", ".join(f"{name} {value:g}" for name, value in zip(names, row, strict=True))
+            cells.append(Cell(label, changed))
     return cells
 
 
@@ -113,7 +92,7 @@ def _change(spec: Spec, name: str, value: float) -> Spec:
 
 @functools.lru_cache(maxsize=1)
 def loop_of(spec: Spec) -> Loop:
-    """This process's loop, built for its first trial.
+    """Return this process's loop, built for its first trial.
 
     Raises:
         ConfigError: see :func:`dexstack.graph.settings.read_settings` and
@@ -129,13 +108,11 @@ def loop_of(spec: Spec) -> Loop:
 
 
 def run_one(spec: Spec, run: Run, k: int, seed: int, cell: str = "") -> Outcome:
-    """The k-th trial of a loop, or what is kept of it.
+    """Run the k-th trial of a loop, or load its kept outcome.
 
     Raises:
-        ConfigError: see :func:`loop_of`; what is kept cannot be read or written.
+        ConfigError: see :func:`loop_of`; or a kept file cannot be read or written.
     """
-    from dexstack.trials.keep import keep_trial, load_outcome, save_outcome
-
     name = f"{cell or 'trial'}-{k:03d}".replace(" ", "_").replace(",", "")
     kept = Path(run.keep) / f"{name}.npz" if run.keep else None
     if kept is not None and kept.is_file():
@@ -153,23 +130,16 @@ def _simulated(spec: Spec, run: Run, k: int, seed: int, cell: str) -> Outcome:
     loop = loop_of(spec)
     goals = iter([loop.task.at_yaw(run.yaws[k % len(run.yaws)])]) if run.yaws else loop.task.goals(k, seed)
     first = next(goals)
-    goals = itertools.chain([first], goals)
-    trial = loop.run(
-        k,
-        seed,
-        run.seconds,
-        goals=goals,
-        measured_latency=run.measured_latency,
-        until_reached=run.until_reached,
-    )
+    options = {"measured_latency": run.measured_latency, "until_reached": run.until_reached}
+    trial = loop.run(k, seed, run.seconds, goals=itertools.chain([first], goals), **options)
     return Outcome(**vars(trial), seed=seed + k, label=first.label, cell=cell)
 
 
 def run_trials(
     cells: Sequence[Cell], run: Run, trials: int, seed: int, *, jobs: int = 1, ray: bool = False
 ) -> Iterator[Outcome]:
-    """``trials`` trials of every cell, in order; a cell's loop is compiled once per process."""
-    spread: Callable[..., Iterator[Outcome]] = on_ray if ray else in_processes
+    """Run ``trials`` trials of every cell, in order; a cell's loop is compiled once per process."""
+    spread = on_ray if ray else in_processes
     rows = [
         (cell.spec, run, k, seed, cell.name if len(cells) > 1 else "")
         for cell in cells
@@ -179,7 +149,7 @@ def run_trials(
 
 
 def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """What trials came to together, as :mod:`dexstack.cli.output` has it."""
+    """Summarise trials for :func:`dexstack.cli.output.publish`."""
     from dexstack.report.statistics import errors, wilson
 
     n, good = len(outcomes), sum(o.succeeded for o in outcomes)
@@ -205,7 +175,7 @@ def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 
 def results_of(outcomes: Sequence[Outcome]) -> Mapping[str, Any]:
-    """:func:`summary` with times, kinds of goals and every trial."""
+    """Return :func:`summary` with times, kinds of goals and every trial."""
     from dexstack.report.statistics import errors, times
 
     solves, statuses, contacts = (

@@ -87,7 +87,7 @@ def test_a_stop_holds_a_joint():
 
 def test_arrays_grow_when_faces_do_not_fit():
     system, other = (systems.gripper(1e-3, size=0.02) for _ in range(2))
-    other._room(1, 8)
+    other._allocate(1, 8)
     for _ in range(30):
         for s in (system, other):
             systems.press(s, 10.0)
@@ -128,13 +128,13 @@ def test_the_plant_says_what_went_wrong_until_it_is_reset():
     for _ in range(5):
         plant.step(np.zeros(16))
     assert isinstance(plant, WatchedPlant) and plant.trouble() == ""
-    plant.system.unsolved = 2
-    plant.system.workspace.unsettled[0] = 5
-    plant.system.contacts.overrun[0, 1] = 3
+    plant.scene.system.unsolved = 2
+    plant.scene.system.workspace.unsettled[0] = 5
+    plant.scene.system.contacts.overrun[0, 1] = 3
     assert (
         "2 steps" in plant.trouble()
         and "in 5 steps friction" in plant.trouble()
-        and f"{plant.system.geometries[0].name} (3 steps)" in plant.trouble()
+        and f"{plant.scene.system.geometries[0].name} (3 steps)" in plant.trouble()
     )
     plant.reset(hand.pose(start.hand_pose), start.pose_WO)
     assert plant.trouble() == ""
@@ -143,7 +143,8 @@ def test_the_plant_says_what_went_wrong_until_it_is_reset():
 @pytest.mark.slow
 def test_the_number_of_threads_changes_nothing():
     code = (
-        "from experiments.hydroelastic import systems; s = systems.gripper(1e-3, size=0.02); systems.press(s, 10.0)\n"
+        "from experiments.hydroelastic import systems; s = systems.gripper(1e-3, size=0.02); "
+        "systems.press(s, 10.0)\n"
         "for _ in range(200): s.step()\n"
         "print(s.data.qpos.tobytes().hex(), s.data.qvel.tobytes().hex())"
     )

@@ -152,7 +152,7 @@ def test_the_sweep_back_equals_the_replay(make):
 
 
 def test_the_sweep_back_over_a_hand_that_holds_a_cube_equals_the_replay():
-    system, rng = LcpPlant(load_hand(), load_object("cube")).system, np.random.default_rng(3)
+    system, rng = LcpPlant(load_hand(), load_object("cube")).scene.system, np.random.default_rng(3)
     run = gradient.rollout(system, 0.01 * rng.normal(size=(10, system.v.size)))
     cotangent, sizes = (
         rng.normal(size=system.q.size + system.v.size),

@@ -52,7 +52,7 @@ def test_the_plant_says_what_went_wrong():
     plant = LcpPlant(load_hand(), load_object("cube"))
     plant.step(np.zeros(16))
     assert isinstance(plant, WatchedPlant) and plant.trouble() == ""
-    plant.system.counts[record.UNSOLVED] = 2
+    plant.scene.system.counts[record.UNSOLVED] = 2
     assert plant.trouble() == "the lcp engine counted 2 contact problems without a valid solution"
     plant.reset(plant.joint_position, plant.pose_WO)
     assert plant.trouble() == ""
@@ -62,7 +62,7 @@ def test_an_object_that_starts_inside_a_finger_comes_out_of_it():
     hand, obj = load_hand(), load_object("cube")
     plant, start = LcpPlant(hand, obj), obj.start("allegro")
     pose = PalmTurn().start_pose(start, np.random.default_rng(6))
-    system = plant.system
+    system = plant.scene.system
     held = hand.pose(start.hand_pose)
     plant.reset(held, pose)
     assert min(system.gaps().values()) < -1e-4, "as drawn, it is inside a finger"

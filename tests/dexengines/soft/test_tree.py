@@ -154,10 +154,10 @@ def test_small_systems_are_solved():
         )
 
 
-def test_a_ball_with_a_stop_is_refused():
+def test_a_ball_joint_with_a_stop_is_rejected():
     model = mujoco.MjModel.from_xml_string(
-        '<mujoco><worldbody><body><joint type="ball" range="0 1" limited="true"/><geom size="0.1"/></body>
-    </worldbody></mujoco>'
+        '<mujoco><worldbody><body><joint type="ball" range="0 1" limited="true"/><geom size="0.1"/></body>'
+        "</worldbody></mujoco>"
     )
     with pytest.raises(EngineError, match="ball joint with a stop"):
         SoftSystem(model, [])

@@ -1,4 +1,4 @@
-"""Bags: what is written is read back bit by bit, and a file that was cut opens up to there."""
+"""Bags: written messages are read back bit for bit, also from truncated files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcap.reader import make_reader
 from mcap_ros2.decoder import DecoderFactory
 
 from dexstack.bags.definitions import full_definition
-from dexstack.bags.file import BagReader, BagWriter, Topic
+from dexstack.bags.file import BagReader, BagWriter, Topic, is_bag
 from dexstack.bags.samples import read_samples
 from dexstack.errors import ConfigError
 
@@ -24,7 +24,7 @@ JOINTS = ("a", "b")
 
 
 def write(path: Path, rows) -> list[tuple[str, int, bytes]]:
-    """A bag of (topic, time [s], message)."""
+    """Write a bag of (topic, time [s], message); return (topic, time [ns], data)."""
     from rclpy.serialization import serialize_message
 
     bag, known, written = BagWriter(path), set(), []
@@ -64,7 +64,7 @@ def state(t: float, phase: str, attempt: int = 1):
     return String(data=json.dumps({"phase": phase, "attempt": attempt, "t": t}))
 
 
-def test_messages_come_back_bit_by_bit(tmp_path):
+def test_messages_are_read_back_bit_for_bit(tmp_path):
     written = write(
         tmp_path / "a.mcap", [(f"/topic{k % 3}", 0.01 * k, joints(k, np.pi * k, -k)) for k in range(1000)]
     )
@@ -73,8 +73,8 @@ def test_messages_come_back_bit_by_bit(tmp_path):
     assert all(e.published == e.t - 5 and e.topic.qos == QOS for e in bag)
 
 
-def test_the_types_are_in_the_file(tmp_path):
-    """A reader that knows no types but those a bag describes, as Foxglove does, understands it."""
+def test_message_definitions_are_in_the_file(tmp_path):
+    """A reader that knows only the types in the bag, as Foxglove, can decode it."""
     write(
         tmp_path / "a.mcap",
         [("/object_pose", 0.5, pose(0.5, 7.0)), ("/joint_states", 0.6, joints(0.6, 1.0, 2.0))],
@@ -92,7 +92,7 @@ def test_the_types_are_in_the_file(tmp_path):
 
 
 @pytest.mark.parametrize("share", [0.03, 0.3, 0.7, 0.999])
-def test_a_cut_bag_opens_up_to_the_cut(tmp_path, share):
+def test_a_truncated_bag_is_read_up_to_its_end(tmp_path, share):
     path = tmp_path / "a.mcap"
     rng = np.random.default_rng(0)  # noise, which does not compress: many chunks
     written = write(path, [("/joint_states", 0.01 * k, joints(k, *rng.random(2))) for k in range(6000)])
@@ -104,7 +104,7 @@ def test_a_cut_bag_opens_up_to_the_cut(tmp_path, share):
     assert len(read) >= share * len(written) - 1000, "no more than a chunk is lost"
 
 
-def test_damage_ends_a_bag_and_invents_nothing(tmp_path):
+def test_reading_stops_at_a_damaged_chunk(tmp_path):
     path = tmp_path / "a.mcap"
     written = write(path, [("/joint_states", 0.01 * k, joints(k, 1.0, 2.0)) for k in range(5000)])
     whole = bytearray(path.read_bytes())
@@ -114,7 +114,23 @@ def test_damage_ends_a_bag_and_invents_nothing(tmp_path):
     assert read == written[: len(read)] and len(read) < len(written)
 
 
-def test_what_is_no_bag_is_refused(tmp_path):
+def test_the_folder_of_a_bag_is_read(tmp_path):
+    folder = tmp_path / "bag"
+    folder.mkdir()
+    written = write(folder / "bag_0.mcap", [("/joint_states", 0.1, joints(0.1, 1.0, 2.0))])
+    (folder / "metadata.yaml").write_text("rosbag2_bagfile_information: {}")
+    assert is_bag(folder) and not is_bag(tmp_path)
+    assert [e.data for e in BagReader(folder)] == [data for *_, data in written]
+    (folder / "bag_0.mcap").rename(folder / "bag_0.db3")
+    (folder / "bag_0.db3").write_bytes(b"SQLite format 3\0")
+    for path in (folder, folder / "bag_0.db3"):
+        with pytest.raises(ConfigError, match=r"bag_0\.db3 is not an MCAP file: convert it"):
+            BagReader(path)
+    with pytest.raises(ConfigError, match="holds 0 bags"):
+        BagReader(tmp_path)
+
+
+def test_other_files_are_refused(tmp_path):
     (tmp_path / "text.mcap").write_text("hello, I am not a bag")
     for name, message in (("text.mcap", "is not an MCAP file"), ("none.mcap", "cannot read the bag")):
         with pytest.raises(ConfigError, match=message):
@@ -123,7 +139,7 @@ def test_what_is_no_bag_is_refused(tmp_path):
         BagWriter(tmp_path / "no folder" / "a.mcap")
 
 
-def test_samples_are_those_of_running_rollouts(tmp_path):
+def test_samples_are_taken_from_running_rollouts(tmp_path):
     rows = [
         ("/n/rollout/state", 0.0, state(0.0, "waiting")),
         ("/n/joint_states", 0.0, joints(0.0, 2.0, 1.0, name=("b", "a"))),
@@ -155,7 +171,7 @@ def test_samples_are_those_of_running_rollouts(tmp_path):
     assert samples["rollout"][0] != samples["rollout"][1]
 
 
-def test_joint_angles_are_those_of_the_poses_time(tmp_path):
+def test_joint_angles_are_interpolated_at_the_time_of_the_pose(tmp_path):
     """Poses come 10 ms late; simulated time goes back once."""
     rows = [("/joint_command", 0.0, joints(0.0, 0.0, 0.0))]
     for k in range(300):
@@ -171,7 +187,7 @@ def test_joint_angles_are_those_of_the_poses_time(tmp_path):
     )
 
 
-def test_a_hand_without_torque_follows_no_command(tmp_path):
+def test_commands_are_nan_while_the_hand_is_limp(tmp_path):
     rows = [
         ("/n/rollout/state", 0.0, state(0.0, "running")),
         ("/n/joint_command", 0.0, joints(0.0, 3.0, 4.0)),
@@ -186,7 +202,7 @@ def test_a_hand_without_torque_follows_no_command(tmp_path):
     np.testing.assert_array_equal(np.isfinite(samples["q_command"]).all(axis=1), [True, True, False, True])
 
 
-def test_bags_without_what_learning_needs_are_refused(tmp_path):
+def test_bags_without_the_needed_topics_or_joints_are_refused(tmp_path):
     write(tmp_path / "a.mcap", [("/object_pose", 0.0, pose(0.0))])
     with pytest.raises(ConfigError, match="has 0 topics named joint_states"):
         read_samples(tmp_path / "a.mcap", JOINTS)

@@ -1,4 +1,4 @@
-"""``dexstack bench mpc``: what is counted, the limits, the core."""
+"""``dexstack bench``: counting, limits, core."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from dexstack.errors import ConfigError
 
 @pytest.mark.slow
 def test_solves_are_timed():
-    """In a process of its own, as a user runs it: it pins the core before JAX starts."""
+    """In a process of its own, which pins the core before JAX starts."""
     argv = ["bench", "mpc", "--solves", "5", "--p50", "10", "--p99", "10", "--json", "-"]
     done = subprocess.run([sys.executable, "-m", "dexstack.cli.main", *argv], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -54,9 +54,26 @@ def test_one_core_is_kept_and_given_back():
     assert os.sched_getaffinity(0) == before
 
 
-@pytest.mark.parametrize(
-    "argv", [["--solves", "0"], ["--seed", "-1"], ["--core", "4096"], ["--params", "nowhere.yaml"]]
-)
+@pytest.mark.parametrize("argv", [["--core", "4096"], ["--params", "nowhere.yaml"]])
 def test_unusable_arguments_exit_2(argv, capsys):
     assert main(["bench", "mpc", *argv]) == 2
     assert argv[0] in (err := capsys.readouterr().err) or "nowhere.yaml" in err
+
+
+@pytest.mark.parametrize(
+    "argv", [["mpc", "--solves", "0"], ["mpc", "--seed", "-1"], ["pose-estimator", "--seconds", "0"]]
+)
+def test_arguments_out_of_range_are_refused(argv, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["bench", *argv])
+    assert argv[1] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("limit", "status"), [("10", 0), ("1e-9", 1)])
+def test_pose_estimator_is_timed_against_its_limit(limit, status, capsys):
+    pytest.importorskip("cv2")
+    pytest.importorskip("pupil_apriltags")
+    assert main(["bench", "pose-estimator", "--seconds", "1", "--p99", limit, "--json"]) == status
+    r = json.loads(capsys.readouterr().out)["results"]
+    assert r["frames"] == r["pose_s"]["n"] == 30 and r["without_pose"] < 5
+    assert 0 < r["pose_s"]["p50"] <= r["pose_s"]["p99"] and r["passed"] is (status == 0)

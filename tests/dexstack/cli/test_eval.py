@@ -1,5 +1,4 @@
-"""``dexstack eval``: arguments, repeatability, the JSON object, other worlds, records, the exit
-code."""
+"""``dexstack eval``: arguments, repeatability, JSON object, worlds, recordings, exit code."""
 
 import json
 import re
@@ -22,61 +21,41 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def here():
-    """Trials in this process: what a process of its own would compile anew is compiled once."""
-    one_after_another = lambda function, jobs, *columns: map(function, *columns)  # noqa: E731
+    """Run trials in this process, so that the controller is compiled once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dexstack.trials.sweep.in_processes", one_after_another)
+        patch.setattr(
+            "dexstack.trials.sweep.in_processes", lambda function, jobs, *columns: map(function, *columns)
+        )
         yield
 
 
 @pytest.fixture(scope="module")
 def short(folder, here):
-    """Exit code and JSON object of two trials too short to reach anything, which are kept."""
-    status = main(
-        [
-            *SHORT,
-            "--record",
-            str(folder / "kept"),
-            "--results",
-            str(folder / "one"),
-            "--json",
-            str(folder / "one.json"),
-        ]
-    )
+    """Exit code and JSON object of two recorded trials, too short to reach a goal."""
+    recorded = ["--record", str(folder / "kept"), "--results", str(folder / "one")]
+    status = main([*SHORT, *recorded, "--json", str(folder / "one.json")])
     return status, json.loads((folder / "one.json").read_text())
 
 
-def test_the_json_object_is_the_contracts(short, folder):
+def test_the_json_object_keeps_its_contract(short, folder):
     status, document = short
     assert status == 1 and document["command"] == "eval palm_turn" and document["seed"] == 3
     r = document["results"]
-    contract = {
-        "success_rate",
-        "success_interval",
-        "orientation_error_rad",
-        "position_error_m",
-        "dropped",
-        "stalls",
-        "solve_s",
-    }
+    contract = {"success_rate", "success_interval", "orientation_error_rad", "position_error_m"}
+    contract |= {"dropped", "stalls", "solve_s"}
     assert contract <= set(r)
     assert (r["task"], r["object"], r["plant"], r["supervisor"]) == ("palm_turn", "cube", "mujoco", "gait")
-    assert (
-        r["trials"] == 2 and r["success_rate"] == 0.0 and r["success_interval"] == pytest.approx(wilson(0, 2))
-    )
+    assert r["trials"] == 2 and r["success_rate"] == 0.0
+    assert r["success_interval"] == pytest.approx(wilson(0, 2))
     assert r["solve_s"]["n"] == 20 and r["solve_s"]["p99"] >= r["solve_s"]["p50"] > 0 and r["bad_solves"] == 0
-    assert [each["seed"] for each in r["each"]] == [3, 4] and [each["goal"] for each in r["each"]] == [
-        "+90°",
-        "-45°",
-    ]
-    assert r["orientation_error_rad"] == pytest.approx(
-        errors(each["orientation_error_rad"] for each in r["each"])
-    )
+    assert [(each["seed"], each["goal"]) for each in r["each"]] == [(3, "+90°"), (4, "-45°")]
+    error = errors(each["orientation_error_rad"] for each in r["each"])
+    assert r["orientation_error_rad"] == pytest.approx(error)
     assert set(r["kinds"]) == {"+90°", "-45°"} and r["published"][0]["orientation_rad"] == [0.08, 0.06]
     assert (folder / "one" / "trials.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_what_is_kept_is_not_run_again(short, folder, monkeypatch, capsys):
+def test_saved_trials_are_not_run_again(short, folder, monkeypatch, capsys):
     """Two trials, then the same with a third, then another seed in the same folder."""
     from dexstack.trials import sweep
 
@@ -100,24 +79,12 @@ def test_what_is_kept_is_not_run_again(short, folder, monkeypatch, capsys):
     whole = (kept / "trial-000.npz").read_bytes()
     for broken in (b"no archive", b"", whole[: len(whole) // 2]):
         (kept / "trial-000.npz").write_bytes(broken)
-        assert main([*asked]) == 2 and "trial-000.npz is no kept trial" in capsys.readouterr().err
+        assert main([*asked]) == 2 and "trial-000.npz" in capsys.readouterr().err
 
 
-def test_films_show_the_best_trial_and_the_worst_of_every_end(folder, here, capfd):
-    argv = [
-        "eval",
-        "palm_turn",
-        "--trials",
-        "3",
-        "--goal-yaw",
-        "0",
-        "90",
-        "180",
-        *QUICK,
-        "--films",
-        "--require",
-        "0",
-    ]
+def test_films_show_the_best_trial_and_the_worst_of_every_outcome(folder, here, capfd):
+    argv = ["eval", "palm_turn", "--trials", "3", "--goal-yaw", "0", "90", "180", *QUICK]
+    argv += ["--films", "--require", "0"]
     assert main([*argv, "--results", str(folder / "films"), "--json", str(folder / "films.json")]) == 0
     films = json.loads((folder / "films.json").read_text())["results"]["films"]
     assert set(films) == {"best", "worst-late"}
@@ -127,7 +94,7 @@ def test_films_show_the_best_trial_and_the_worst_of_every_end(folder, here, capf
             assert film.n_frames >= 2
 
 
-def test_every_trial_kept_is_a_run_to_learn_from(short, folder):
+def test_recorded_trials_can_be_learned_from(short, folder):
     from dexstack.learning.transitions import check_recording
 
     kept = sorted((folder / "kept").glob("*/recording.npz"))
@@ -135,18 +102,15 @@ def test_every_trial_kept_is_a_run_to_learn_from(short, folder):
     for path, each in zip(kept, short[1]["results"]["each"], strict=True):
         with np.load(path) as archive:
             summary = json.loads(str(archive["summary"]))
-            check_recording(
-                {name: archive[name] for name in archive.files if name != "summary"}, 16, str(path)
-            )
-        assert (
-            summary["seed"] == each["seed"]
-            and summary["orientation_error_rad"] == each["orientation_error_rad"]
-        )
+            arrays = {name: archive[name] for name in archive.files if name != "summary"}
+            check_recording(arrays, 16, str(path))
+        for key in ("seed", "orientation_error_rad"):
+            assert summary[key] == each[key]
         assert (summary["task"], summary["object"], summary["plant"]) == ("palm_turn", "cube", "mujoco")
 
 
 @pytest.mark.slow
-def test_other_worlds_have_a_cell_each_and_the_worst_one_counts(folder, here, capfd):
+def test_each_world_has_a_cell_and_the_worst_one_counts(folder, here, capfd):
     worlds = ["mass=0.5,2", "friction=0.5+size=1.05", "latency=0.03"]
     argv = ["eval", "palm_turn", "--trials", "1", *QUICK, "--vary", *worlds, "--require", "0"]
     assert main([*argv, "--results", str(folder / "worlds"), "--json", str(folder / "worlds.json")]) == 0
@@ -158,70 +122,32 @@ def test_other_worlds_have_a_cell_each_and_the_worst_one_counts(folder, here, ca
     assert (folder / "worlds" / "worlds.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_every_planner_and_supervisor_runs_under_the_same_command(folder, here, capfd):
-    argv = [
-        "eval",
-        "three_ball",
-        "--trials",
-        "1",
-        *QUICK,
-        "--planner",
-        "sampling",
-        "--supervisor",
-        "none",
-        "--set",
-        "sampling_plans=8",
-    ]
-    assert (
-        main([*argv, "--require", "0", "--results", str(folder / "s"), "--json", str(folder / "s.json")]) == 0
-    )
+def test_planner_and_supervisor_can_be_chosen(folder, here, capfd):
+    argv = ["eval", "three_ball", "--trials", "1", *QUICK, "--planner", "sampling", "--supervisor", "none"]
+    argv += ["--set", "sampling_plans=8", "--require", "0", "--results", str(folder / "s")]
+    assert main([*argv, "--json", str(folder / "s.json")]) == 0
     r = json.loads((folder / "s.json").read_text())["results"]
-    assert (r["planner"], r["supervisor"], r["task"]) == ("sampling", "none", "three_ball") and r[
-        "bad_solves"
-    ] == 0
+    assert (r["planner"], r["supervisor"], r["task"]) == ("sampling", "none", "three_ball")
+    assert r["bad_solves"] == 0
 
 
 @pytest.mark.slow
-def test_the_same_seeds_give_the_same_trials_whatever_the_number_of_processes(short, folder, monkeypatch):
+def test_the_number_of_processes_does_not_change_the_trials(short, folder, monkeypatch):
     from dexstack.trials import pool
 
     monkeypatch.setattr("dexstack.trials.sweep.in_processes", pool.in_processes)
-    assert (
-        main(
-            [
-                *SHORT,
-                "--jobs",
-                "2",
-                "--require",
-                "0",
-                "--results",
-                str(folder / "two"),
-                "--json",
-                str(folder / "two.json"),
-            ]
-        )
-        == 0
-    )
+    argv = [*SHORT, "--jobs", "2", "--require", "0", "--results", str(folder / "two")]
+    assert main([*argv, "--json", str(folder / "two.json")]) == 0
     again = json.loads((folder / "two.json").read_text())["results"]
     assert again["each"] == short[1]["results"]["each"]
 
 
-def test_the_table_says_what_was_asked_for(folder, here, capfd):
-    """Without --json the table goes to stdout, progress to stderr."""
-    argv = [
-        "eval",
-        "palm_turn",
-        "--trials",
-        "1",
-        *QUICK,
-        "--latency",
-        "measured",
-        "--results",
-        str(folder / "three"),
-    ]
+def test_the_table_goes_to_stdout_and_progress_to_stderr(folder, here, capfd):
+    argv = ["eval", "palm_turn", "--trials", "1", *QUICK]
+    argv += ["--latency", "measured", "--results", str(folder / "three")]
     assert main(argv) == 1
     out, err = capfd.readouterr()
-    assert "+45°" in out and "paper" in out and "0 % succeeded, fewer than the 100 % asked for" in out
+    assert "+45°" in out and "paper" in out and "0 % succeeded, fewer than the required 100 %" in out
     assert "trial 1/1: +45° not reached, 0 stalls" in err
 
 
@@ -239,7 +165,7 @@ def test_the_table_says_what_was_asked_for(folder, here, capfd):
         (["--set", "horizon"], "must be NAME=VALUE"),
     ],
 )
-def test_unusable_arguments_are_refused_by_name(argv, complaint, capsys):
+def test_invalid_arguments_are_rejected_by_name(argv, complaint, capsys):
     with pytest.raises(SystemExit) as stop:
         main(["eval", "palm_turn", *argv])
     assert stop.value.code == 2
@@ -259,7 +185,7 @@ def test_unusable_arguments_are_refused_by_name(argv, complaint, capsys):
         (["palm_turn", "--model", "implict"], "did you mean 'implicit'"),
         (["palm_turn", "--object", "duck"], "unknown object 'duck'"),
         (["palm_turn", "--hand", "top"], "unknown hand 'top'"),
-        (["palm_turn", "--theta", "nobody"], "no θ 'nobody'"),
+        (["palm_turn", "--theta", "missing"], "no θ 'missing'"),
         (["palm_turn", "--vary", "mas=2"], "'mas'"),
         (["palm_turn", "--vary", "mass"], "--vary takes NAME=VALUE"),
         (["palm_turn", "--vary", "latency=5"], "'latency' must lie in"),
@@ -268,7 +194,7 @@ def test_unusable_arguments_are_refused_by_name(argv, complaint, capsys):
         (["no/such/task.py"], "there is no task file"),
     ],
 )
-def test_what_cannot_be_run_is_refused_before_a_trial_is_started(argv, complaint, capsys, monkeypatch):
+def test_invalid_specs_are_rejected_before_a_trial_starts(argv, complaint, capsys, monkeypatch):
     monkeypatch.setattr(
         "dexstack.trials.sweep.run_trials", lambda *_, **__: pytest.fail("trials were started")
     )

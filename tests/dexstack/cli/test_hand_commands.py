@@ -66,7 +66,7 @@ def test_a_miswired_hand_is_not_called_good(tmp_path, wiring, name):
         (
             ("--interface", "udp_multicast", "--channel", "239.74.200.1:6302"),
             "bus",
-            "nobody on udp_multicast",
+            "no hand on udp_multicast",
             "switch the hand on",
         ),
         (("--interface", "pcan"), "interface", "pcan", "hardware/README.md"),
@@ -123,7 +123,7 @@ def test_zero_offsets_are_measured_at_the_stops_and_kept(tmp_path):
     assert code == 0 and results["file"] is None and not list(tmp_path.iterdir()), err
     assert np.abs(results["held_out_deg"]).max() < 2.0
     code, results, _ = dexstack(*here)
-    assert code == 1 and not results, "nobody said that somebody moves it"
+    assert code == 1 and not results, "without consent"
     code, results, err = dexstack(*here, "--yes")
     assert code == 0 and results["serial"] == "EMU00001", err
     np.testing.assert_allclose(load_offsets(tmp_path, "EMU00001"), offsets, atol=0.02)
@@ -143,7 +143,7 @@ def test_offsets_that_the_upper_stops_contradict_are_not_kept(tmp_path):
         "--seconds",
     )
     code, results, err = dexstack(*command, "1")
-    assert code == 1 and results["file"] is None, err  # nobody moved it
+    assert code == 1 and results["file"] is None, err  # not moved
     gains = " ".join(["1"] * 6 + ["1.1"] + ["1"] * 9)
     code, results, err = dexstack(*command, "6", f"--emulator-arguments=--plant swept --encoder-gain {gains}")
     assert (
@@ -153,32 +153,15 @@ def test_offsets_that_the_upper_stops_contradict_are_not_kept(tmp_path):
 
 @pytest.mark.slow
 def test_the_servo_loop_is_measured():
-    """What is measured, not how well: that depends on what else the machine does."""
-    code, results, err = dexstack(
-        "bench",
-        "hand",
-        "--seconds",
-        "2",
-        "--idle",
-        "--period-p99",
-        "10",
-        "--latency-p99",
-        "10",
-        "--cpu",
-        "10",
-    )
+    """Only the bookkeeping: the timing depends on the load of the machine."""
+    limits = ("--period-p99", "10", "--latency-p99", "10", "--cpu", "10")
+    code, results, err = dexstack("bench", "hand", "--seconds", "2", "--idle", *limits)
     assert results["over_limit"] == 0 and 0.0 < results["largest_torque_share"] <= 1.0, err
-    assert results["period_s"]["p50"] == pytest.approx(0.003, abs=5e-4) and results["sets"] == pytest.approx(
-        667, rel=0.1
-    )
+    assert results["period_s"]["p50"] == pytest.approx(0.003, abs=5e-4)
+    assert results["sets"] == pytest.approx(667, rel=0.1)
     assert (
         0.0 < results["latency_s"]["p50"] < results["latency_s"]["max"] and 0.0 < results["cpu_share"] < 1.0
     )
     assert code == (0 if results["passed"] else 1) and results["passed"] == all(results["kept"].values())
     code, results, _ = dexstack("bench", "hand", "--seconds", "1", "--idle", "--latency-p99", "1e-9")
     assert code == 1 and not results["kept"]["latency"]
-
-
-def test_fuzzing_is_a_command():
-    code, results, _ = dexstack("bench", "faults", "--fuzz", "2000", "--seed", "4")
-    assert code == 0 and results["checked"] >= 2200 and results["failed"] == 0

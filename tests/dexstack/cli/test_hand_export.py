@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import yaml
 
-from dexstack.cli.hand.description import fingers
+from dexstack.cli.hand.ros_files import fingers
 from dexstack.cli.main import main
 from dexstack.model.hand import load_hand
 from tests.dexstack.model.generated_hand import write_hand

@@ -13,7 +13,7 @@ from dexstack.errors import ConfigError
 
 @pytest.fixture
 def command(monkeypatch):
-    """Make ``eval`` a stand-in whose ``run`` the test chooses; records what it was called with."""
+    """Replace the command ``eval`` by a fake with a given ``run`` that records its arguments."""
     module = types.ModuleType("dexstack.cli.eval")
     module.add_parser = lambda subparsers: subparsers.add_parser("eval").add_argument("--trials", type=int)
     module.seen = []
@@ -31,7 +31,7 @@ def fail(error):
 
 
 @pytest.mark.parametrize("status", [0, 1])
-def test_the_exit_code_is_the_commands(command, status):
+def test_the_exit_code_is_that_of_the_command(command, status):
     module = command(lambda: status)
     assert cli.main(["eval", "--trials", "3"]) == status
     assert module.seen == [3]
@@ -73,12 +73,16 @@ def test_version(capsys):
 
 
 def test_help_names_every_command_and_imports_none_of_them():
-    code = (
-        "import sys; from dexstack.cli.main import main\n"
-        "try: main(['--help'])\n"
-        "except SystemExit: pass\n"
-        "heavy = {'numpy', 'jax', 'mujoco', 'rclpy', 'rich', 'scipy', 'yaml'} & set(sys.modules); assert not heavy, heavy"
-    )
+    code = """
+import sys
+from dexstack.cli.main import main
+try:
+    main(["--help"])
+except SystemExit:
+    pass
+heavy = {"numpy", "jax", "mujoco", "rclpy", "rich", "scipy", "yaml"} & set(sys.modules)
+assert not heavy, heavy
+"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert all(name in done.stdout for name in cli.COMMANDS)
@@ -97,3 +101,14 @@ def test_a_closed_pipe_is_quiet():
     assert process.stderr.read() == b""
     assert process.wait() == 1
     process.stderr.close()
+
+
+def test_the_help_shows_each_default_once():
+    parser = cli.Parser()
+    parser.add_argument("--seed", default=0, help="seed")
+    parser.add_argument("--engine", nargs="+", default=["lcp", "soft"], help="100 %% of the engines")
+    parser.add_argument("--seconds", default=None, help="duration (default: the task's)")
+    parser.add_argument("--films", action="store_true", help="make films")
+    shown = " ".join(parser.format_help().split())
+    assert "seed (default: 0)" in shown and "100 % of the engines (default: lcp soft)" in shown
+    assert shown.count("default:") == 3

@@ -1,4 +1,4 @@
-"""What has to be said twice, for pip and for ROS, is said alike."""
+"""The metadata for pip and for ROS agree."""
 
 import configparser
 import importlib.metadata
@@ -31,9 +31,7 @@ def test_every_node_can_be_run_by_ros2_and_its_messages_are_declared():
     setup.read(ROOT / "setup.cfg")
     lines = setup["options.entry_points"]["console_scripts"].splitlines()
     scripts = dict(line.split(" = ") for line in lines if "dexstack.nodes." in line)
-    runnable = {name for name, text in nodes.items() if "def main(" in text} - {
-        "film"
-    }  # that one is for a benchmark only
+    runnable = {name for name, text in nodes.items() if "def main(" in text}
     assert scripts == {name: f"dexstack.nodes.{name}:main" for name in runnable}
     used = {
         name
@@ -44,34 +42,29 @@ def test_every_node_can_be_run_by_ros2_and_its_messages_are_declared():
     assert used <= {e.text for e in package.findall("exec_depend")}
 
 
-DISTRIBUTION = (
-    *(
-        "builtin_interfaces",
-        "control_msgs",
-        "diagnostic_msgs",
-        "geometry_msgs",
-        "launch",
-        "launch_ros",
-        "lifecycle_msgs",
-        "rcl_interfaces",
-    ),
-    *(
-        "rclpy",
-        "ros2launch",
-        "rosgraph_msgs",
-        "rviz2",
-        "sensor_msgs",
-        "std_msgs",
-        "std_srvs",
-        "tf2_msgs",
-        "tf2_ros",
-        "trajectory_msgs",
-    ),
+DISTRIBUTION = [
+    "builtin_interfaces",
+    "control_msgs",
+    "diagnostic_msgs",
+    "geometry_msgs",
+    "launch",
+    "launch_ros",
+    "lifecycle_msgs",
+    "rcl_interfaces",
+    "rclpy",
+    "ros2launch",
+    "rosgraph_msgs",
+    "rviz2",
+    "sensor_msgs",
+    "std_msgs",
+    "std_srvs",
+    "tf2_msgs",
+    "tf2_ros",
+    "trajectory_msgs",
     "visualization_msgs",
-)
-"""Keys that were looked up in rosdistro's distribution.yaml of Jazzy and of Kilted, on 2026-08-22's
-commit …"""
-PYTHON = (
+]
+"""Keys in rosdistro's distribution.yaml of Jazzy and Kilted, on 2026-08-22."""
+PYTHON = [
     "can",
     "hypothesis",
     "matplotlib",
@@ -84,11 +77,11 @@ PYTHON = (
     "rich",
     "scipy",
     "yaml",
-)
-"""… and, with python3- before them, in its rosdep/python.yaml, for Debian and Ubuntu."""
+]
+"""Keys, after python3-, in its rosdep/python.yaml, for Debian and Ubuntu."""
 
 
-def test_every_key_of_package_xml_was_looked_up_in_rosdistro():
+def test_every_key_of_package_xml_is_in_rosdistro():
     package = ElementTree.parse(ROOT / "package.xml").getroot()
     keys = [e.text for e in package if e.tag.endswith("depend")]
     assert sorted(keys) == sorted([*DISTRIBUTION, *(f"python3-{name}" for name in PYTHON)])
@@ -103,13 +96,13 @@ def test_every_requirement_is_pinned():
     pins = {canonicalize_name(name): version for name, version in (line.split("==") for line in lines)}
     assert len(pins) == len(lines)
     required = {canonicalize_name(Requirement(text).name) for text in importlib.metadata.requires("dexstack")}
-    assert required and required <= set(pins)
+    assert required - {"dexstack"} and required - {"dexstack"} <= set(pins)
 
 
-def test_what_is_read_beside_the_code_is_installed_with_it(tmp_path):
+def test_data_files_are_installed_with_the_code(tmp_path):
     pytest.importorskip(
         "setuptools",
-        reason="a virtual environment of Python 3.12 or later has no setuptools, with which colcon builds",
+        reason="virtual environments of Python 3.12 and later have no setuptools",
     )
     command = [sys.executable, "setup.py", "-q", "install_data", "-d", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

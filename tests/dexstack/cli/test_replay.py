@@ -1,5 +1,4 @@
-"""``dexstack replay`` of what trials and the graph keep: drawn again from the file alone; bags are
-in tests/dexstack/nodes/test_bags.py."""
+"""``dexstack replay`` of recordings; bags are in tests/dexstack/nodes/test_bags.py."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ SAMPLES = 12
 
 
 def keep(folder: Path, task: str = "palm_turn", **changes) -> Path:
-    """A recording of an object that moves up while nothing else does."""
+    """Write a recording of an object that moves up."""
     robot, _, start = load_task(task)().scene()
     pose = np.tile(start.pose_WO, (SAMPLES, 1))
     pose[:, 2] += np.linspace(0.0, 0.03, SAMPLES)
@@ -40,9 +39,8 @@ def keep(folder: Path, task: str = "palm_turn", **changes) -> Path:
 @pytest.mark.parametrize("whole_folder", [True, False])
 def test_a_recording_is_drawn_again(task, whole_folder, tmp_path, capsys):
     path, film = keep(tmp_path / "trial", task), tmp_path / "again.gif"
-    assert (
-        main(["replay", str(path.parent if whole_folder else path), "--film", str(film), "--json", "-"]) == 0
-    )
+    file = path.parent if whole_folder else path
+    assert main(["replay", str(file), "--film", str(film), "--json", "-"]) == 0
     results = json.loads(capsys.readouterr().out)["results"]
     assert results["samples"] == SAMPLES and results["summary"]["task"] == task
     assert results["plot"] == str(path.parent / "run.png") and results["film"] == str(film)
@@ -55,7 +53,7 @@ def test_a_recording_is_drawn_again(task, whole_folder, tmp_path, capsys):
         )
 
 
-def test_without_film_there_is_none(tmp_path, capsys):
+def test_the_film_is_optional(tmp_path, capsys):
     assert main(["replay", str(keep(tmp_path))]) == 0
     assert sorted(p.name for p in tmp_path.iterdir()) == ["recording.npz", "run.html", "run.png"]
     assert "palm_turn with cube: timeout, 12 samples" in capsys.readouterr().out
@@ -64,8 +62,8 @@ def test_without_film_there_is_none(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"summary": None}, "is no recording of a run or a trial"),
-        ({"summary": json.dumps({"object": "cube", "hand": "right"})}, "does not say of which task it is"),
+        ({"summary": None}, "is not a recording of a run or a trial"),
+        ({"summary": json.dumps({"object": "cube", "hand": "right"})}, "does not name its task"),
         (
             {"summary": json.dumps({"task": "juggling", "object": "cube", "hand": "right"})},
             "unknown task 'juggling'",
@@ -74,7 +72,7 @@ def test_without_film_there_is_none(tmp_path, capsys):
         ({"goal_WO": None}, "no 'goal_WO'"),
     ],
 )
-def test_what_cannot_be_drawn_is_one_sentence(changes, sentence, tmp_path, capsys):
+def test_a_recording_that_cannot_be_drawn_is_one_sentence(changes, sentence, tmp_path, capsys):
     assert main(["replay", str(keep(tmp_path, **changes))]) == 2
     said = capsys.readouterr().err
     assert sentence in said and said.count("\n") == 1
@@ -94,7 +92,7 @@ def test_a_wrong_file_is_one_sentence(tmp_path, capsys):
     assert "--film is for recordings" in capsys.readouterr().err
 
 
-def test_too_few_samples_are_nothing_to_draw(tmp_path, capsys):
+def test_too_few_samples_are_not_drawn(tmp_path, capsys):
     empty = {name: np.zeros((0, n)) for name, n in (("q", 16), ("pose_WO", 7), ("goal_WO", 7))}
     assert main(["replay", str(keep(tmp_path, t=np.zeros(0), **empty))]) == 1
     assert "too few to draw" in capsys.readouterr().out

@@ -1,8 +1,8 @@
-"""The time-stepping models: closed forms of a block, the exact QP, their own derivatives. Float64;
-every model of the factory."""
+"""The time-stepping models, those of dexstack and of examples/models, in float64: closed forms of a
+block, the exact QP, and derivatives."""
 
 import functools
-from dataclasses import replace
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 
+from dexstack.config import make_params
 from dexstack.contact.contact import Contacts
-from dexstack.control.factory import MODELS, PlannerParams, make_model
+from dexstack.control.factory import make_model
+from dexstack.control.models import MODELS
 from dexstack.control.models.implicit import small_inverse
+from dexstack.control.params import PlannerParams
 from dexstack.control.problem import FRICTION_DIRECTIONS, ModelParams, StepProblem, force, step_problem
 from dexstack.control.theta_file import make_theta
 from dexstack.errors import ConfigError
@@ -20,22 +23,23 @@ from dexstack.model.kinematics import KinematicTree
 
 pytestmark = pytest.mark.usefixtures("x64")
 
-EXACT = PlannerParams(
-    dual_steps=50,
-    dual_compliance=1e-6,
-    implicit_stiffness=1e6,
-    implicit_smoothing=1e-5,
-    dsdf_sigma=1e5,
-    cf_gain=1.0,
-    cf_smoothing=1e-5,
-    qp_steps=40,
-    qp_barrier=1e-12,
-)
-"""Every model as close to hard contact as its parameters go."""
+OWN = {path.stem: str(path) for path in (Path(__file__).parents[3] / "examples" / "models").glob("*.py")}
+NAMES = (*MODELS, *OWN)
+EXACT = {
+    "implicit_stiffness": 1e6,
+    "implicit_smoothing": 1e-5,
+    "dsdf_sigma": 1e5,
+    "cf_gain": 1.0,
+    "cf_smoothing": 1e-5,
+    "qp_steps": 40,
+    "qp_barrier": 1e-12,
+}
+"""Parameters with which every model is as close to hard contact as it can be."""
 EXPLICIT = ("dsdf", "dsdf-k", "cf")
 """Models that do not solve the step problem where several rows are active."""
 SOLVED = 200
-"""Calls, each started from the last one's dual, after which a step counts as solved to the end."""
+"""Calls of an iterative model, each warm-started by the last, after which a step counts as converged;
+the others have no warm start."""
 
 
 def float64(tree):
@@ -47,11 +51,16 @@ def a_theta(sigma=1e5):
     return float64(ModelParams(np.ones(6), np.ones(16), np.ones(16), 0.2, 0.5, sigma))
 
 
+def made(name, **values):
+    """The model of that name with these parameters, which may be those of other models too."""
+    params = make_params(PlannerParams, {"model": OWN.get(name, name), **values}, ignore_unknown=True)
+    _, block = MODELS.load(params.model)
+    return make_model(params, blocks={block: make_params(block, values, ignore_unknown=True)})
+
+
 @functools.cache
-def stepper(params, calls):
-    """Compiled: a model's step from its initial dual, repeated so that an iterative model
-    converges."""
-    model = make_model(params)
+def _stepper(name, calls, values):
+    model = made(name, **dict(values))
 
     @jax.jit
     def run(problem, theta, b, phi):
@@ -62,12 +71,16 @@ def stepper(params, calls):
     return run
 
 
-def solve(params, problem, b, phi, theta=None, calls=SOLVED):
-    return np.asarray(
-        stepper(params, calls)(
-            problem, a_theta() if theta is None else theta, jnp.asarray(b), jnp.asarray(phi)
-        )[0]
-    )
+def stepper(name, calls=None, **values):
+    """Compiled: a model's step from its initial dual, repeated so that an iterative model
+    converges."""
+    calls = calls or (SOLVED if name == "implicit" else 1)
+    return _stepper(name, calls, tuple(values.items()))
+
+
+def solve(name, problem, b, phi, theta=None, calls=None, **values):
+    theta = a_theta() if theta is None else theta
+    return np.asarray(stepper(name, calls, **values)(problem, theta, jnp.asarray(b), jnp.asarray(phi))[0])
 
 
 def exact_qp(problem, b, phi):
@@ -93,7 +106,7 @@ def exact_qp(problem, b, phi):
     return (free + z) / root
 
 
-# --- a block on a plane ---------------------------------------------------------------------------------------------------------------
+# --- a block on a plane ---------------------------------------------------------------------------
 
 MASS_TERM = 50.0
 WEIGHT = 2.0
@@ -118,35 +131,35 @@ def push(bx, by=0.0, weight=WEIGHT):
     return b
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", NAMES)
 def test_nothing_touched_moves_as_its_force_over_its_stiffness(name):
     problem = block(0.5)
     b = np.random.default_rng(0).normal(size=22)
-    dq = solve(replace(EXACT, model=name), problem, b, np.array([10.0]))
+    dq = solve(name, problem, b, np.array([10.0]), **EXACT)
     np.testing.assert_allclose(dq, b / np.asarray(problem.Q), atol=1e-9)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_frictionless_block_slides_freely_and_comes_down_by_its_gap(name):
     gap = 0.01
-    dq = solve(replace(EXACT, model=name, cf_gain=0.25), block(0.0), push(1.0), np.array([gap]))
+    dq = solve(name, block(0.0), push(1.0), np.array([gap]), **EXACT | {"cf_gain": 0.25})
     np.testing.assert_allclose(dq[:3], [1.0 / MASS_TERM, 0.0, -gap], atol=1e-4)
 
 
-@pytest.mark.parametrize("name", [n for n in MODELS if n != "cf"])
+@pytest.mark.parametrize("name", [n for n in NAMES if n != "cf"])
 def test_a_sliding_block_loses_the_friction_of_its_weight(name):
     """One face of the pyramid: dq = (F − μW) / (M (1 + μ²)) (1, μ), the plane's reaction of the
     convex friction model."""
     mu, F = 0.5, 3.0
-    dq = solve(replace(EXACT, model=name), block(mu), push(F), np.zeros(1))
+    dq = solve(name, block(mu), push(F), np.zeros(1), **EXACT)
     x = (F - mu * WEIGHT) / (MASS_TERM * (1 + mu**2))
     np.testing.assert_allclose(dq[:3], [x, 0.0, mu * x], atol=1e-4)
 
 
-@pytest.mark.parametrize("name", [n for n in MODELS if n not in EXPLICIT])
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in EXPLICIT])
 def test_a_sticking_block_stays(name):
     """|F| < μ W. Closed forms do not hold it: several faces at once."""
-    dq = solve(replace(EXACT, model=name), block(0.5), push(0.6, -0.2), np.zeros(1))
+    dq = solve(name, block(0.5), push(0.6, -0.2), np.zeros(1), **EXACT)
     np.testing.assert_allclose(dq[:3], 0.0, atol=1e-4)
 
 
@@ -154,25 +167,24 @@ def test_the_one_step_model_creeps_where_the_block_should_stick():
     """What the paper's model costs, in closed form: it projects on the most violated face, dq = (F
     − μW) (1, μ) / (M (1 + μ²)) ≠ 0."""
     mu, F = 0.5, 0.6
-    dq = solve(replace(EXACT, model="dsdf"), block(mu), push(F), np.zeros(1))
+    dq = solve("dsdf", block(mu), push(F), np.zeros(1), **EXACT)
     n = np.array([mu, 0.0, -1.0]) / np.sqrt(1 + mu**2)
     free = push(F)[:3] / MASS_TERM
     np.testing.assert_allclose(dq[:3], free - (n @ free) * n, atol=1e-4)
     assert abs(dq[0]) > 1e-3
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", NAMES)
 def test_unused_slots_change_nothing(name):
     """An inactive contact has zero rows and φ = 1."""
-    params = replace(EXACT, model=name)
     one, two = block(0.5), block(0.5, contacts=2)
     two = two._replace(J=two.J.at[FRICTION_DIRECTIONS:].set(0.0), Jn=two.Jn.at[1].set(0.0))
-    dq_one = solve(params, one, push(3.0), np.array([0.001]))
-    dq_two = solve(params, two, push(3.0), np.array([0.001, 1.0]))
+    dq_one = solve(name, one, push(3.0), np.array([0.001]), **EXACT)
+    dq_two = solve(name, two, push(3.0), np.array([0.001, 1.0]), **EXACT)
     np.testing.assert_allclose(dq_two, dq_one, atol=1e-8)
 
 
-# --- hand and cube --------------------------------------------------------------------------------------------------------------------
+# --- hand and cube --------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -213,7 +225,7 @@ def test_the_yardstick_solves_the_qp(grasps):
         assert residual < 1e-5 * np.linalg.norm(b)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", NAMES)
 def test_with_one_active_face_every_model_is_the_exact_qp(name, grasps):
     """A single row of a real grasp, pushed into."""
     for problem, b, phi, _ in grasps:
@@ -224,11 +236,11 @@ def test_with_one_active_face_every_model_is_the_exact_qp(name, grasps):
         pressed = b - 5.0 * row[FRICTION_DIRECTIONS * touching]
         exact = exact_qp(single, pressed, phi)
         assert np.abs(exact - pressed / np.asarray(problem.Q)).max() > 1e-4  # the row does something
-        dq = solve(replace(EXACT, model=name), single, pressed, phi)
+        dq = solve(name, single, pressed, phi, **EXACT)
         np.testing.assert_allclose(dq, exact, atol=2e-4)
 
 
-BOUND = {"dual": 0.02, "implicit": 0.05, "qp": 1e-4}
+BOUND = {"implicit": 0.05, "qp": 1e-4}
 """Largest error of a model made as exact as it can be, against the exact QP, relative to the motion
 the contacts take away."""
 
@@ -241,25 +253,16 @@ def relative_error(problem, b, dq, exact):
 
 @pytest.mark.parametrize("name", BOUND)
 def test_with_many_active_faces_the_error_is_bounded(name, grasps):
-    errors, as_used = [], []
-    for problem, b, phi, theta in grasps:
+    errors = []
+    for problem, b, phi, _ in grasps:
         exact = exact_qp(problem, b, phi)
-        assert (
-            np.count_nonzero(np.asarray(problem.J) @ exact + np.repeat(phi, FRICTION_DIRECTIONS) < 1e-7) >= 3
-        )
-        errors.append(relative_error(problem, b, solve(replace(EXACT, model=name), problem, b, phi), exact))
-        as_used.append(
-            relative_error(
-                problem, b, solve(PlannerParams(model=name), problem, b, phi, theta, calls=1), exact
-            )
-        )
-    print(
-        f"{name}: against the exact QP, relative: {np.round(errors, 4)}; with its default parameters {np.round(as_used, 3)}"
-    )
+        gap = np.asarray(problem.J) @ exact + np.repeat(phi, FRICTION_DIRECTIONS)
+        assert np.count_nonzero(gap < 1e-7) >= 3
+        errors.append(relative_error(problem, b, solve(name, problem, b, phi, **EXACT), exact))
     assert max(errors) < BOUND[name]
 
 
-@pytest.mark.parametrize(("name", "steps"), [("dsdf", 1), ("dsdf-k", EXACT.dsdf_steps)])
+@pytest.mark.parametrize(("name", "steps"), [("dsdf", 1), ("dsdf-k", PlannerParams.dsdf_steps)])
 def test_the_closed_forms_project_on_the_most_violated_face_once_a_step(name, steps, grasps):
     """Their limit for σ → ∞, in the metric Q; faces that are violated alike within 1/σ share the
     projection."""
@@ -276,42 +279,24 @@ def test_the_closed_forms_project_on_the_most_violated_face_once_a_step(name, st
         for _ in range(steps):
             outside = normals @ z + offsets
             z = z - max(outside.max(), 0.0) * normals[np.argmax(outside)]
-        dq = solve(replace(EXACT, model=name), problem, b, phi)
+        dq = solve(name, problem, b, phi, **EXACT)
         assert relative_error(problem, b, dq, z / root) < 0.02
-
-
-def test_the_dual_converges_to_the_exact_compliant_qp(grasps):
-    """With compliance ρD its dual is an NNLS of an augmented matrix; many steps reach it, and more
-    are nearer than fewer."""
-    compliance = 0.01
-    for problem, b, phi, _ in grasps[:3]:
-        J, Q = np.asarray(problem.J), np.asarray(problem.Q)
-        diagonal = np.sum(J**2 / Q, axis=1)
-        used = diagonal > 0
-        soft = np.sqrt(compliance * diagonal[used])
-        A = np.vstack([(J[used] / np.sqrt(Q)).T, np.diag(soft)])
-        r = np.concatenate([b / np.sqrt(Q), np.repeat(phi, FRICTION_DIRECTIONS)[used] / soft])
-        lam, _ = nnls(A, -r, maxiter=10000)
-        exact = (b + lam @ J[used]) / Q
-        params = PlannerParams(model="dual", dual_steps=50, dual_compliance=compliance)
-        error = [
-            relative_error(problem, b, solve(params, problem, b, phi, calls=n), exact) for n in (1, 5, SOLVED)
-        ]
-        assert error[2] < 1e-5 and error[2] < error[1] < error[0] < 1.0
 
 
 def test_the_complementarity_free_step_is_its_closed_form(grasps):
     """λ = K max(0, −(J Q⁻¹ b + φ)) in the limit of no smoothing; a block pressed down at rest stays
     down and creeps."""
-    params = PlannerParams(model="cf", cf_smoothing=1e-7)
+    own = made("cf").gain
     for problem, b, phi, _ in grasps:
         J, Q = np.asarray(problem.J), np.asarray(problem.Q)
         compliance = np.sum(J**2 / Q, axis=1)
-        gain = np.divide(params.cf_gain, compliance, out=np.zeros_like(compliance), where=compliance > 1e-12)
+        gain = np.divide(own, compliance, out=np.zeros_like(compliance), where=compliance > 1e-12)
         lam = gain * np.maximum(0, -(J @ (b / Q) + np.repeat(phi, FRICTION_DIRECTIONS)))
         assert np.count_nonzero(lam) >= 3
-        np.testing.assert_allclose(solve(params, problem, b, phi), (b + lam @ J) / Q, atol=1e-5)
-    dq = solve(params, block(0.5), push(0.6), np.zeros(1))
+        np.testing.assert_allclose(
+            solve("cf", problem, b, phi, cf_smoothing=1e-7), (b + lam @ J) / Q, atol=1e-5
+        )
+    dq = solve("cf", block(0.5), push(0.6), np.zeros(1), cf_smoothing=1e-7)
     assert 1e-4 < dq[0] < 0.6 / MASS_TERM  # friction slows it; only the exact step holds it
 
 
@@ -321,10 +306,10 @@ def test_more_projections_leave_less_penetration(grasps):
     of many rows is slow."""
     mean = {}
     for steps in (1, 40, 160):
-        params = PlannerParams(model="dsdf-k", dsdf_steps=steps, dsdf_sigma=1e5)
+        few = {"dsdf_steps": steps, "dsdf_sigma": 1e5}
         depth = [
             np.min(
-                np.asarray(problem.J) @ solve(params, problem, b, phi, calls=1)
+                np.asarray(problem.J) @ solve("dsdf-k", problem, b, phi, calls=1, **few)
                 + np.repeat(phi, FRICTION_DIRECTIONS)
             )
             for problem, b, phi, _ in grasps
@@ -338,22 +323,21 @@ def test_the_implicit_model_minimises_its_energy(grasps):
     docstring; four steps come near."""
     p = PlannerParams(model="implicit")
     for problem, b, phi, _ in grasps:
-        dq = solve(p, problem, b, phi)
+        dq = solve("implicit", problem, b, phi)
         gap = np.asarray(problem.J) @ dq + np.repeat(phi, FRICTION_DIRECTIONS)
         f = p.implicit_stiffness * p.implicit_smoothing * np.logaddexp(0, -gap / p.implicit_smoothing)
         f[np.abs(problem.J).sum(axis=1) == 0] = 0
         np.testing.assert_allclose(np.asarray(problem.Q) * dq, b + f @ np.asarray(problem.J), atol=1e-8)
-        short = solve(replace(p, implicit_steps=1), problem, b, phi, calls=4)
+        short = solve("implicit", problem, b, phi, calls=4)
         assert relative_error(problem, b, short, dq) < 0.25
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", NAMES)
 def test_sensitivities_are_the_slopes_of_the_step(name, grasps):
     """∂dq/∂b and ∂dq/∂φ against central differences of the solved step; the step sizes stay on one
     side of every kink."""
-    params = PlannerParams(model=name, dual_steps=50)
-    model = make_model(params)
-    many = jax.jit(jax.vmap(stepper(params, SOLVED), in_axes=(None, None, 0, 0)))
+    model = made(name)
+    many = jax.jit(jax.vmap(stepper(name), in_axes=(None, None, 0, 0)))
     for problem, b, phi, theta in grasps[:3]:
         n, m = len(b), len(phi)
         size = np.concatenate([np.full(n, 1e-6), np.full(m, 1e-9)])
@@ -362,16 +346,16 @@ def test_sensitivities_are_the_slopes_of_the_step(name, grasps):
             many(problem, theta, jnp.asarray(b + moves[:, :n]), jnp.asarray(phi + moves[:, n:]))[0]
         )
         slope = (dq[: n + m] - dq[n + m :]).T / (2 * size)
-        dual = stepper(params, SOLVED)(problem, theta, jnp.asarray(b), jnp.asarray(phi))[1]
+        dual = stepper(name)(problem, theta, jnp.asarray(b), jnp.asarray(phi))[1]
         ours = model.sensitivity(model.prepare(problem, theta), jnp.asarray(b), jnp.asarray(phi), dual)
         for by, finite in ((ours.force, slope[:, :n]), (ours.phi, slope[:, n:])):
             np.testing.assert_allclose(by, finite, atol=2e-4 * np.abs(finite).max())
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", NAMES)
 def test_wild_forces_and_depths_give_numbers(name):
     """In float32, as the controller calls it: 10 kN, a decimetre deep, all rows zero."""
-    model = make_model(PlannerParams(model=name))
+    model = made(name)
     f32 = lambda tree: jax.tree.map(lambda a: jnp.asarray(a, jnp.float32), tree)  # noqa: E731
     theta = f32(a_theta(120.0))
     for problem in (block(0.5), block(0.0), block(0.5)._replace(J=jnp.zeros((4, 22)), Jn=jnp.zeros((1, 22)))):
@@ -398,5 +382,5 @@ def test_small_inverses_are_inverses(m):
 
 
 def test_an_unknown_model_is_refused_by_name():
-    with pytest.raises(ConfigError, match=r"unknown (time-stepping )?model 'magic' .*dsdf"):
-        make_model(PlannerParams(model="magic"))
+    with pytest.raises(ConfigError, match=r"unknown model 'magic' .*dsdf"):
+        made("magic")

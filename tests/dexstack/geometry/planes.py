@@ -1,5 +1,4 @@
-"""How well support planes stand for a mesh: what the tests of planes, C-SDF and detector hold them
-to."""
+"""Errors of support planes, for the tests of planes, C-SDF and detector."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from scipy.spatial import HalfspaceIntersection, cKDTree
 from dexstack.geometry.support_planes import REACH, choose_planes, normal_cones
 
 NEAR = 0.002
-"""Distance from the object below which bodies touch for all a planner cares [m]."""
+"""Distance from the object below which bodies touch for a planner [m]."""
 
 
 @dataclass(frozen=True)
@@ -30,15 +29,14 @@ class SupportPlanes:
     contact_error: float
     """The same up to NEAR outside the hull, where contacts are made [m]."""
     hull_error: float
-    """How far the planes' intersection reaches beyond a face of the hull [m] (0 when every face has
-    its plane)."""
+    """Largest distance of the planes' intersection beyond a face of the hull [m] (0 when every face
+    has its plane)."""
     concavity: float
-    """Largest distance of a point on the hull from the mesh surface [m]: what a convex model cannot
-    see."""
+    """Largest distance of a point on the hull from the mesh surface [m]."""
 
 
 def support_planes(mesh: trimesh.Trimesh, num_planes: int = 128) -> SupportPlanes:
-    """The planes of :func:`choose_planes` and how well they represent ``mesh``."""
+    """Return the planes of :func:`choose_planes` with their errors."""
     chosen, offset = choose_planes(mesh, num_planes)
     hull = mesh.convex_hull
     vertices = np.asarray(hull.vertices, float)
@@ -57,9 +55,7 @@ def support_planes(mesh: trimesh.Trimesh, num_planes: int = 128) -> SupportPlane
     skin, _ = trimesh.sample.sample_surface(hull, 4000, seed=0)
     samples, _ = trimesh.sample.sample_surface(mesh, 40000, seed=0)
     gap, _ = cKDTree(np.vstack([samples, mesh.vertices])).query(skin)
-    spacing = np.sqrt(
-        mesh.area / 40000
-    )  # a hull point on the mesh still is about one sample spacing from its nearest sample
+    spacing = np.sqrt(mesh.area / 40000)  # of the samples on the mesh
     return SupportPlanes(
         nhat_B=chosen,
         offset=offset,

@@ -1,5 +1,5 @@
-"""Objects that are not convex: parts, their distances against the mesh's own, the cache, and
-contacts in a hole."""
+"""Objects that are not convex: parts, their distances against the mesh's, the cache, and contacts in
+a hole."""
 
 import builtins
 
@@ -10,6 +10,7 @@ import trimesh
 
 from dexstack.contact.detector import ContactDetector, DetectorParams
 from dexstack.errors import ConfigError
+from dexstack.geometry import decomposition
 from dexstack.geometry.decomposition import CONCAVITIES, convex_parts, plane_sets
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
@@ -28,11 +29,12 @@ def ring_distance(x_B):
 
 @pytest.fixture(scope="module")
 def ring(tmp_path_factory):
-    """An object of a user's: a thick ring, standing on the palm as a cube of its height would."""
+    """A user's object: a thick ring, standing on the palm as a cube of its height would."""
     folder = tmp_path_factory.mktemp("ring")
     trimesh.creation.annulus(INNER, OUTER, HEIGHT, sections=SECTIONS).export(folder / "ring.obj")
     (folder / "ring.yaml").write_text(
-        "name: ring\nmesh: ring.obj\nmass: 0.1\nparts: 32\nfriction: {sliding: 0.5, torsional: 0.005, rolling: 0.0001}\n"
+        "name: ring\nmesh: ring.obj\nmass: 0.1\nparts: 32\nfriction: {sliding: 0.5, torsional: 0.005, "
+        "rolling: 0.0001}\n"
         "start:\n  allegro: {position: [0.0, 0.0, 0.0263], yaw: 0.0, noise_position: 0.0, noise_yaw: 0.0}\n"
     )
     with pytest.MonkeyPatch.context() as patch:
@@ -62,19 +64,25 @@ def test_the_parts_are_convex_and_the_ring_within_the_stated_error(ring):
     chord = OUTER * (1 - np.cos(np.pi / SECTIONS))  # the mesh's faces lie that far inside its circle
     # edges of the parts have few planes: the shortfall there is the planes' own, not the parts'
     assert np.abs(planes.distance(points) - truth)[near].max() < 2 * CONCAVITY + chord
-    assert planes.distance(np.zeros((1, 3)))[0] == pytest.approx(
-        INNER, abs=2 * CONCAVITY
-    )  # its hull is filled there
+    assert planes.distance(np.zeros((1, 3)))[0] == pytest.approx(INNER, abs=2 * CONCAVITY)  # not filled
 
 
-def test_a_decomposition_is_made_once(ring, monkeypatch):
-    monkeypatch.setattr(
-        "dexstack.geometry.decomposition._decompose", lambda *args: pytest.fail("decomposed again")
-    )
-    assert len(convex_parts(ring.mesh, 32)) == len(ring.parts)
+def test_a_decomposition_is_made_once(ring):
+    assert len(convex_parts(ring.mesh, 32, pytest.fail)) == len(ring.parts)
 
 
-def test_without_the_library_one_sentence_says_what_to_install(tmp_path, ring, monkeypatch):
+def test_a_short_time_makes_parts_coarser_and_never_rejects_an_object(tmp_path, ring, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(decomposition, "SECONDS", 0.01)
+    monkeypatch.setattr(decomposition, "HASTY_SECONDS", 0.01)
+    said = []
+    [hull] = convex_parts(ring.mesh, 16, said.append)
+    assert hull.mesh().volume == pytest.approx(ring.mesh.convex_hull.volume)
+    assert any("coarse for lack of time: 1 convex parts within" in line for line in said)
+    assert len(convex_parts(ring.mesh, 16, pytest.fail)) == 1
+
+
+def test_a_missing_library_is_named_with_the_command_that_installs_it(tmp_path, ring, monkeypatch):
     real = builtins.__import__
 
     def refuse(name, *args, **kwargs):

@@ -1,10 +1,12 @@
 """Distances of surfaces in closed form, and the error of convex parts."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import trimesh
 
-from dexstack.geometry.hausdorff import surface_distance, union_error
+from dexstack.geometry.hausdorff import Union, surface_distance, union_error
 
 
 def both(a, b):
@@ -12,7 +14,7 @@ def both(a, b):
     return max(there[:, 3].max(), back)
 
 
-def test_a_surface_lies_on_itself_however_it_is_cut_into_triangles():
+def test_a_surface_has_no_distance_from_a_subdivision_of_it():
     box = trimesh.creation.box((0.06, 0.04, 0.05))
     assert both(box, box.subdivide().subdivide()) < 1e-7
 
@@ -25,15 +27,29 @@ def test_concentric_boxes_are_a_corner_apart():
     )
 
 
-def test_the_distance_goes_both_ways():
-    """A spike is far from the box without it, and no point of the box is far from the one with
-    it."""
+def test_the_distance_is_measured_in_both_directions():
+    """A spike is far from the box without it; no point of the box is far from the one with it."""
     box = trimesh.creation.box((0.05, 0.05, 0.05))
     spiked = trimesh.util.concatenate(
         [box, trimesh.creation.box((0.002, 0.002, 0.02)).apply_translation([0, 0, 0.035])]
     )
     there, back = surface_distance(box, spiked)
     assert there[:, 3].max() < 1e-12 and back == pytest.approx(0.02, abs=1e-9)
+
+
+def test_the_memory_for_points_in_parts_with_many_faces_is_bounded():
+    """20,000 points times 20,480 planes would be 3.3 GB."""
+    ball = trimesh.creation.icosphere(subdivisions=5, radius=0.03)
+    union = Union([ball, ball.copy().apply_translation((0.02, 0.0, 0.0))])
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(20_000, 3))
+    points *= 0.03 / np.linalg.norm(points, axis=1, keepdims=True)
+    tracemalloc.start()
+    buried = union.buried(1.001 * points, np.zeros_like(points))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 200e6
+    np.testing.assert_allclose(buried.mean(), (1.0 - 0.02 / 2 / 0.03) / 2, atol=0.01)  # the cap's share
 
 
 def profile(legs):
@@ -47,8 +63,8 @@ def profile(legs):
 L = (((20, 20, 60), (0, 0, 30)), ((40, 20, 20), (30, 0, 10)))
 
 
-def test_exact_parts_of_an_l_have_no_error_though_they_touch():
-    """The face that both legs share is no surface of the union."""
+def test_exact_parts_of_an_l_have_no_error():
+    """The face that both legs share is not a surface of the union."""
     import manifold3d
 
     parts = profile(L)

@@ -1,5 +1,5 @@
-"""Support planes hold the object, and say honestly how well: against the hull's vertices and dense
-sampling."""
+"""Support planes enclose the object, and their stated errors hold: against the hull's vertices and
+dense sampling."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def planes(mesh):
 
 
 def hull_distance(hull: trimesh.Trimesh, points: np.ndarray) -> np.ndarray:
-    """Euclidean distance of points outside a convex hull to it; every triangle is tried."""
+    """Return the Euclidean distance of points outside a convex hull, from every triangle."""
     best = np.full(len(points), np.inf)
     for triangle in np.asarray(hull.triangles):
         nearest = trimesh.triangles.closest_point(np.broadcast_to(triangle, (len(points), 3, 3)), points)
@@ -47,8 +47,8 @@ def hull_distance(hull: trimesh.Trimesh, points: np.ndarray) -> np.ndarray:
 
 
 def outside_points(mesh: trimesh.Trimesh, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points outside the hull and up to REACH away from it, with their distance; none of them was
-    used to choose the planes."""
+    """Return points up to REACH outside the hull, other than those that chose the planes, with their
+    distance."""
     rng = np.random.default_rng(seed)
     hull = mesh.convex_hull
     surface, face = trimesh.sample.sample_surface(hull, count, seed=seed)
@@ -74,7 +74,7 @@ def _unit(x: np.ndarray) -> np.ndarray:
     return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
-def test_planes_are_unit_as_many_as_asked_for_and_hold_every_vertex(mesh, planes):
+def test_the_planes_have_unit_normals_and_enclose_every_vertex(mesh, planes):
     assert planes.nhat_B.shape == (NUM, 3) and planes.offset.shape == (NUM,)
     np.testing.assert_allclose(np.linalg.norm(planes.nhat_B, axis=1), 1.0, atol=1e-12)
     value = np.asarray(mesh.vertices) @ planes.nhat_B.T + planes.offset
@@ -82,14 +82,14 @@ def test_planes_are_unit_as_many_as_asked_for_and_hold_every_vertex(mesh, planes
     np.testing.assert_allclose(value.max(axis=0), 0.0, atol=1e-12)  # each plane touches the object
 
 
-def test_no_plane_is_there_twice(planes):
+def test_no_plane_is_chosen_twice(planes):
     cosine = planes.nhat_B @ planes.nhat_B.T - 2 * np.eye(NUM)
     assert np.rad2deg(np.arccos(np.clip(cosine.max(), -1, 1))) > 0.1
 
 
-def test_the_stated_errors_are_honest(mesh, planes):
-    """The plane distance never exceeds the Euclidean one and falls short of it by what is stated,
-    at least by half of that."""
+def test_the_stated_distance_errors_hold(mesh, planes):
+    """The plane distance never exceeds the Euclidean one, and its shortfall is 50 to 110 % of the
+    stated one."""
     points, distance = outside_points(mesh, 4000, seed=7)
     assert len(points) > 3000
     short = distance - np.max(points @ planes.nhat_B.T + planes.offset, axis=1)
@@ -109,9 +109,8 @@ def test_normal_cones_are_outward_normals(mesh):
     )
 
 
-def test_the_hull_error_is_honest(mesh, planes):
-    """The farthest corner of the planes' intersection beyond a face of the hull, found by shooting
-    rays instead of by its corners."""
+def test_the_stated_hull_error_holds(mesh, planes):
+    """Measured along rays instead of at the corners of the planes' intersection."""
     hull = mesh.convex_hull
     rays = fibonacci_directions(20000)
     along = planes.nhat_B @ rays.T
@@ -132,8 +131,7 @@ def test_the_hull_error_is_honest(mesh, planes):
 
 @pytest.mark.parametrize("name", object_names())
 def test_the_objects_keep_their_sides_and_have_no_concavity(name):
-    """Foambrick and stick have rounded edges, whose many small faces share planes; none of them
-    loses a millimetre."""
+    """The rounded edges of foambrick and stick have many small faces that share planes."""
     obj = load_object(name)
     planes = support_planes(obj.mesh, NUM)
     assert planes.hull_error < (1e-9 if name == "cube" else 1e-3)

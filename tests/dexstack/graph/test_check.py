@@ -1,4 +1,4 @@
-"""What a user has wrong is said before any node starts."""
+"""Wrong inputs are rejected before any node starts."""
 
 import subprocess
 import sys
@@ -6,9 +6,8 @@ import sys
 import pytest
 
 from dexstack.errors import ConfigError, unknown_name
-from dexstack.graph.check import check_run
 from dexstack.graph.modes import MODES
-from dexstack.graph.settings import Spec
+from dexstack.graph.settings import Spec, check_run
 from dexstack.plants import check_plant
 
 TETRAHEDRON = "v 0 0 0\nv 0.05 0 0\nv 0 0.05 0\nv 0 0 0.05\nf 1 3 2\nf 1 2 4\nf 2 3 4\n"
@@ -25,7 +24,7 @@ def shard(folder, closed=True, more=""):
     return str(folder / "shard.yaml")
 
 
-def test_a_run_that_can_be_made_is_not_refused_and_needs_no_jax(tmp_path):
+def test_the_check_of_a_good_run_needs_no_jax(tmp_path):
     check_run(Spec(object=shard(tmp_path)))
     check = f"from dexstack.graph.modes import MODES; MODES['sim'].check({{'object': {shard(tmp_path)!r}}})"
     code = f"import sys; {check}; print('jax' in sys.modules)"
@@ -41,7 +40,7 @@ def test_a_run_that_can_be_made_is_not_refused_and_needs_no_jax(tmp_path):
         ({"more": ", hand_pose: fist"}, "no pose 'fist'"),
     ],
 )
-def test_an_object_is_refused_before_anything_starts(tmp_path, wrong, complaint):
+def test_an_unusable_object_is_rejected(tmp_path, wrong, complaint):
     with pytest.raises(ConfigError, match=complaint):
         MODES["sim"].check({"object": shard(tmp_path, **wrong)})
 
@@ -50,11 +49,11 @@ def test_an_object_is_refused_before_anything_starts(tmp_path, wrong, complaint)
     ("values", "complaint"),
     [
         ({"hand": "middle"}, "unknown hand"),
-        ({"theta": "none_of_that_name"}, "no θ"),
+        ({"theta": "unknown"}, "no θ"),
         ({"params": "missing.yaml"}, "cannot read the parameter file"),
     ],
 )
-def test_names_of_a_run_are_looked_up(values, complaint):
+def test_unknown_names_and_files_are_rejected(values, complaint):
     with pytest.raises(ConfigError, match=complaint):
         MODES["sim"].check(values)
 
@@ -66,21 +65,12 @@ def test_a_plant_without_its_library_says_what_to_install(monkeypatch):
         check_plant("hydroelastic")
 
 
-def test_the_nearest_name_is_offered():
+def test_the_nearest_name_is_suggested():
     assert "did you mean 'mujoco'?" in str(unknown_name("plant", "mujoko", ["lcp", "mujoco"]))
     assert "did you mean" not in str(unknown_name("plant", "bullet", ["lcp", "mujoco"]))
 
 
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("mpc:\n  ros__parameters: {horizon: 300}\n", r"'horizon' must lie in \[1, 20\]"),
-        ("mpc:\n  ros__parameters: {orientaton_weight: 5.0}\n", "did you mean 'orientation_weight'"),
-        ("mpk:\n  ros__parameters: {horizon: 3}\n", "did you mean 'mpc'"),
-        ("mpc:\n  ros__parameters: {model: implict}\n", "did you mean 'implicit'"),
-    ],
-)
-def test_a_parameter_that_nothing_has_or_takes_is_refused(tmp_path, text, complaint):
-    (tmp_path / "p.yaml").write_text(text)
-    with pytest.raises(ConfigError, match=complaint):
+def test_a_wrong_parameter_is_rejected(tmp_path):
+    (tmp_path / "p.yaml").write_text("mpc:\n  ros__parameters: {model: implict}\n")
+    with pytest.raises(ConfigError, match="did you mean 'implicit'"):
         MODES["sim"].check({"params": str(tmp_path / "p.yaml")})

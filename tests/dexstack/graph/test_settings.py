@@ -1,5 +1,4 @@
-"""Parameters of a run: the last file wins, overrides win over files, and a name that nothing has is
-refused with the nearest one."""
+"""Parameters of a run: precedence of files and overrides, and the rejection of unknown names."""
 
 from dataclasses import replace
 
@@ -9,6 +8,7 @@ from dexstack.control.factory import check_planner
 from dexstack.control.params import PlannerParams
 from dexstack.control.planners.gauss_newton import MpcParams
 from dexstack.errors import ConfigError
+from dexstack.graph.parameters import SimulatorParams
 from dexstack.graph.settings import Spec, chosen_planner, make_task, parameter_files, read_settings
 from dexstack.hand.servo import ServoParams
 from dexstack.learning.loss import LearnerParams
@@ -23,7 +23,7 @@ from dexstack.tasks.controller import check
 from dexstack.tasks.palm_turn import PalmWeights
 
 
-def test_the_last_file_wins_and_overrides_win_over_files(tmp_path):
+def test_the_last_file_wins_and_overrides_replace_files(tmp_path):
     first, second = tmp_path / "a.yaml", tmp_path / "b.yaml"
     first.write_text("/**: {ros__parameters: {kp: 0.7, horizon: 3}}\nhand: {ros__parameters: {kp: 0.8}}\n")
     second.write_text(
@@ -47,7 +47,7 @@ def test_the_learner_reads_its_parameters_from_the_tasks_file():
     assert balls.mass_prior == 0.2
 
 
-def test_continuous_rotation_reads_what_it_derives_from_first():
+def test_continuous_rotation_reads_the_file_of_its_base_first():
     palm, continuous = (read_settings(Spec(task))[PalmWeights] for task in ("palm_turn", "continuous"))
     assert (
         continuous.position_weight == 3 * palm.position_weight
@@ -55,7 +55,7 @@ def test_continuous_rotation_reads_what_it_derives_from_first():
     )
 
 
-def test_a_planner_brings_its_own_files_after_the_tasks():
+def test_a_planner_adds_its_files_after_those_of_the_task():
     plain, sampled = (read_settings(Spec(overrides=o))[MpcParams] for o in ((), (("planner", "sampling"),)))
     assert (plain.horizon, sampled.horizon) == (4, 10)
     assert read_settings(Spec("reorient"))[MpcParams] == sampled
@@ -73,7 +73,7 @@ def test_a_planner_brings_its_own_files_after_the_tasks():
     ]
 
 
-def test_who_names_the_planner(tmp_path):
+def test_the_planner_comes_from_overrides_files_object_or_task(tmp_path):
     own, asks = tmp_path / "own.yaml", tmp_path / "box.yaml"
     own.write_text("mpc: {ros__parameters: {planner: gauss_newton, horizon: 7}}")
     cube = (data_dir() / "objects" / "cube" / "cube.yaml").read_text()
@@ -103,9 +103,7 @@ def test_a_hand_names_the_planner_of_objects_without_a_start_for_it(tmp_path):
         and chosen_planner(replace(asks, task="three_ball")) == "gauss_newton"
     )
     hand.write_text(hand.read_text().replace("family: other", "family: allegro"))
-    assert (
-        chosen_planner(asks) == "gauss_newton"
-    )  # the cube's file has a start for that family, which names none
+    assert chosen_planner(asks) == "gauss_newton"  # the cube has a start for that family, which names none
     assert chosen_planner(Spec(hand="leap_right")) == "gauss_newton"
 
 
@@ -117,7 +115,7 @@ def test_an_unknown_planner_of_an_object_is_refused(tmp_path):
         check_planner(read_settings(Spec(object=str(asks)))[PlannerParams])
 
 
-def test_pushes_are_turned_on_by_an_override():
+def test_pushes_are_enabled_by_an_override():
     assert read_settings(Spec())[Pushes].push_speed == 0.0
     assert read_settings(Spec(overrides=(("push_speed", 0.1),)))[Pushes].push_speed == 0.1
 
@@ -142,7 +140,7 @@ def test_pushes_are_turned_on_by_an_override():
         ("- 1", "holds no parameters"),
     ],
 )
-def test_a_file_with_what_nothing_takes_is_refused(tmp_path, text, complaint):
+def test_a_file_with_unknown_names_is_rejected(tmp_path, text, complaint):
     path = tmp_path / "p.yaml"
     path.write_text(text)
     with pytest.raises(ConfigError, match=complaint):
@@ -164,20 +162,17 @@ def test_a_file_with_what_nothing_takes_is_refused(tmp_path, text, complaint):
         (Spec(overrides=(("contact_set", "thawed"),)), "unknown contact set 'thawed'"),
         (Spec(overrides=(("planner", "sampler"),)), "unknown planner 'sampler'; did you mean 'sampling'"),
         (Spec(overrides=(("supervisor", "gate"),)), "unknown supervisor 'gate'; did you mean 'gait'"),
-        (Spec(overrides=(("theta", "nobody"),)), "no θ 'nobody'"),
+        (Spec(overrides=(("theta", "unknown"),)), "no θ 'unknown'"),
         (Spec("juggle"), "unknown task 'juggle'"),
     ],
 )
-def test_what_cannot_be_built_is_said_before_anything_is_compiled(spec, complaint):
+def test_an_unusable_run_is_rejected_before_anything_is_compiled(spec, complaint):
     with pytest.raises(ConfigError, match=complaint):
         settings = read_settings(spec)
         task = make_task(spec, settings)
         check(task, task.scene(), settings)
 
 
-def test_the_loop_and_the_nodes_agree_where_each_has_a_default():
-    """The evaluation stands for the graph: poses as often."""
-    from dexstack.graph.parameters import SimulatorParams
-
+def test_the_loop_and_the_simulator_node_have_the_same_periods():
     assert SimulatorParams.pose_period == LoopParams.pose_period
     assert SimulatorParams.feedback_period == ServoParams.period

@@ -33,7 +33,7 @@ def ordinary_scheduling() -> Iterator[None]:
 
 @pytest.fixture
 def bus() -> BusParams:
-    """A bus nobody else on this machine is on."""
+    """A bus that no other test uses."""
     return BusParams(
         "udp_multicast", f"239.{74 + os.getpid() % 100}.{os.getpid() // 100 % 250}.{1 + next(_channels)}:6300"
     )

@@ -10,8 +10,9 @@ import pytest
 pytest.importorskip("dynamixel_sdk")
 
 from dexstack.hand.driver import HandDriver
-from dexstack.hand.emulated.leap import EmulatedMotors, SimulatedLine
-from dexstack.hand.emulated.plant import StandingPlant
+from dexstack.hand.emulated.dynamixel import EmulatedMotors
+from dexstack.hand.emulated.leap import SimulatedLine
+from dexstack.hand.emulated.plant import WEIGHTLESS, HandPlant
 from dexstack.hand.leap.dynamixel_hand import LeapHand
 from dexstack.hand.link import FaultKind
 from dexstack.hand.links import wiring_of
@@ -34,7 +35,7 @@ def line(
 ) -> SimulatedLine:
     """A line in simulated time with motors of which ``faults`` are wrong."""
     hand = EmulatedMotors(motors, EmulatedHandParams(**(emulated or {})))
-    on = SimulatedLine(hand, plant or StandingPlant(LEAP.home, LEAP.lower, LEAP.upper))
+    on = SimulatedLine(hand, plant or HandPlant(LEAP, WEIGHTLESS))
     on.set(**faults)
     return on
 

@@ -16,7 +16,8 @@ from leap_process import Process
 from motors import LEAP, line
 
 from dexstack.errors import ConfigError
-from dexstack.hand.emulated.leap import EmulatedMotors, PtyLoop, from_arguments
+from dexstack.hand.emulated.dynamixel import EmulatedMotors
+from dexstack.hand.emulated.leap import PtyLoop, from_arguments
 from dexstack.hand.leap import protocol as dynamixel
 from dexstack.hand.leap.protocol import Decoder, Instruction, Packet, Table, encode
 
@@ -115,7 +116,7 @@ def test_the_torque_is_what_the_goals_say():
 
 
 def test_arguments_and_changes_that_make_no_sense():
-    with pytest.raises(ConfigError, match="this emulator is of hands of the family 'leap'"):
+    with pytest.raises(ConfigError, match="is of the family 'allegro', this emulator is for 'leap'"):
         from_arguments(["--hand", "right", "--plant", "standing"])
     with pytest.raises(ConfigError):
         EmulatedMotors().change({"gremlins": 1}, 0.0)
@@ -177,7 +178,8 @@ from dexstack.hand.leap.dynamixel_hand import LeapHand
 from dexstack.hand.params import BusParams, CanHandParams, MotorParams
 from dexstack.model.hand import load_hand
 params = CanHandParams(realtime_priority=0, calibration_dir="/nonexistent", feedback_timeout=1.0)
-link = LeapHand(load_hand("leap_right"), BusParams("pty", sys.argv[1]), params, MotorParams(motor_timeout=0.5, bus_watchdog=1.0))
+motors = MotorParams(motor_timeout=0.5, bus_watchdog=1.0)
+link = LeapHand(load_hand("leap_right"), BusParams("pty", sys.argv[1]), params, motors)
 link.start()
 print("on", flush=True)
 while True:

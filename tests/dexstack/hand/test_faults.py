@@ -34,7 +34,6 @@ from emulated import BACK, HAND, PUSH
 from wired import WITHIN, Driven, computer
 
 from dexstack.hand.allegro.bus import BusError, Trouble
-from dexstack.hand.fuzz import fuzz_commands
 from dexstack.hand.link import FaultKind, HandFault
 from dexstack.hand.servo import Fault, ServoMode
 
@@ -78,7 +77,7 @@ def test_bus_off_and_recovery():
         d.push(0.15)
         hand.set(bus_off=True)
         assert d.run(WITHIN, lambda: d.fault) and d.fault.kind is FaultKind.BUS_OFF
-        assert not hand.set()["limp"], "nobody can reach it: like the real hand it keeps its torque"
+        assert not hand.set()["limp"], "no frame can reach it: like the real hand it keeps its torque"
         with pytest.raises(HandFault):
             d.enable()
         back = hand.t
@@ -127,7 +126,7 @@ def test_commands_stop():
         held = [t for t in d.turns[n:] if stopped + WITHIN < t.feedback.t < stopped + 0.2]
         assert len(held) > 10 and all(t.output.mode is ServoMode.HOLD for t in held)
         assert np.ptp([t.output.q_applied for t in held], axis=0).max() == 0.0, (
-            "the target moves though nobody commands"
+            "the target moves without commands"
         )
         assert d.run(1.0, lambda: d.servo.mode is ServoMode.LIMP and hand.set()["limp"])
         assert d.fault is None and d.link.on, "no fault: the next command moves it again"
@@ -194,20 +193,12 @@ def test_stop_is_immediate_and_commands_do_not_undo_it():
         d.recover()
 
 
-def test_fuzzed_commands_never_exceed_a_limit():
-    """The full million: ``dexstack bench faults --fuzz 1000000``."""
-    result = fuzz_commands(HAND, 4_000, seed=1)
-    assert result.checked == 4_000 and result.failed == 0 and 0.9 < result.worst <= 1.0
-    assert result.refused > 1_000 and result.taken > 500, "both sides of the fence were visited"
-
-
 @pytest.mark.parametrize(
     ("changes", "kind", "seconds", "text"),
     [
         ({"latency": 0.04}, FaultKind.LATE, 0.6, "answers after"),
         ({"loss": 0.25}, FaultKind.FRAMES_LOST, 1.5, "incomplete"),
-        ({"celsius": [40, 41, -40, 43]}, FaultKind.TEMPERATURE, 0.6, "sensor 2 of the hand says -40"),
-        ({"celsius": [40, 41, 42, 90]}, FaultKind.OVER_TEMPERATURE, 0.6, "sensor 3 of the hand is at 90"),
+        ({"celsius": [40, 41, 42, 90]}, FaultKind.OVER_TEMPERATURE, 0.6, "sensor of joint 12 is at 90"),
         ({"refuses_servo": True}, FaultKind.SERVO_OFF, 0.6, "went off by itself"),
         ({"leap_joint": 3}, FaultKind.ENCODER, 0.3, "encoder of joint 3"),
     ],

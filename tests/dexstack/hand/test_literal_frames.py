@@ -32,7 +32,7 @@ class LiteralHand(threading.Thread):
     servo is on."""
 
     infos: tuple[str, str] | None = INFO_OFF, INFO_ON
-    serial, warmth = SERIAL, "2d000000"
+    serial, warmth = SERIAL, "2d2e2f30"
 
     def __init__(self, channel: str) -> None:
         super().__init__(daemon=True)
@@ -108,7 +108,7 @@ def test_start_angles_torques_and_end_byte_by_byte(hand):
         for _ in range(3):
             feedback = link.read(0.5)
         np.testing.assert_allclose(feedback.q, np.radians(np.array(RAW) * 333.3 / 65536.0), atol=1e-12)
-        assert link.temperatures[1] == 45
+        assert link.temperatures[4:8] == [45, 46, 47, 48] and link.temperatures[0] == 0
         hand.heard.clear()
         tau = np.zeros(16)
         tau[[0, 5, 12, 15]] = (
@@ -191,9 +191,9 @@ def test_a_v5_byte_by_byte(hand, middle):
 @pytest.mark.parametrize(
     ("data", "trouble"),
     [
-        ("0620", "the motor of joint 6 reports: it is overloaded"),
-        ("0005", "the motor of joint 0 reports: its supply is out of range and it is too hot"),
-        ("0f10", "the motor of joint 15 reports: a shock, or too little power"),
+        ("0620", "the motor of joint 6 reports: overload"),
+        ("0005", "the motor of joint 0 reports: supply voltage out of range and overheating"),
+        ("0f10", "the motor of joint 15 reports: electrical shock or insufficient power"),
         ("0302", "the motor of joint 3 reports: unknown bits 0x02"),
     ],
 )
@@ -227,6 +227,6 @@ def test_a_left_v5_is_known_by_its_serial_number(hand):
 def test_a_real_v5_is_refused_with_what_is_missing():
     with pytest.raises(
         ConfigError,
-        match=r"V5 on socketcan is not driven; missing: a model of its own .* no angles before its servo is on",
+        match=r"V5 on socketcan is not driven; missing: a model of its own",
     ):
         CanHand(HAND.side, BusParams("socketcan", "can0"), CanHandParams(hardware="V5"))

@@ -47,7 +47,7 @@ def tracking(params=PLAIN, q_des=Q0 + 0.1, gravity=None, q=Q0):
     return servo
 
 
-# --- the law -----------------------------------------------------------------------------------------------------------------------
+# --- the law
 
 
 def test_torque_is_the_pd_law_plus_gravity():
@@ -136,7 +136,7 @@ def test_the_output_is_not_overwritten_by_the_next_tick():
         np.testing.assert_array_equal(x, y)
 
 
-# --- modes and watchdog ------------------------------------------------------------------------------------------------------------
+# --- modes and watchdog
 
 
 def test_limp_until_the_first_command():
@@ -231,7 +231,7 @@ def test_feedback_lost_for_longer_than_the_timeout_starts_over():
     np.testing.assert_allclose(out.q_applied, Q0 + 0.05, atol=0.1 * 5 * PERIOD)
 
 
-# --- bad input ---------------------------------------------------------------------------------------------------------------------
+# --- bad input
 
 BAD_COMMANDS = [
     (np.zeros(15), Fault.COMMAND_WRONG_SIZE),
@@ -345,7 +345,7 @@ def test_impossible_hands_are_refused(name, value):
         ServoLaw(SimpleNamespace(**{**vars(HAND), name: value}))
 
 
-# --- properties --------------------------------------------------------------------------------------------------------------------
+# --- properties
 
 ANY_FLOAT = st.floats(width=64) | st.floats(-2.0, 2.0)
 ANY_VECTOR = arrays(float, st.sampled_from([N, N, N, N, 0, 15, (4, 4)]), elements=ANY_FLOAT)

@@ -47,8 +47,8 @@ def test_a_cubic_has_the_velocities_of_its_points():
     [
         (lambda: motion([], np.zeros((0, 2))), "every point of a trajectory"),
         (lambda: motion([1.0], [[0.1, 0.1]], names=NAMES[:1]), "every point of a trajectory"),
-        (lambda: motion([1.0, 1.0], np.zeros((2, 2))), "must begin at 0 or later and grow"),
-        (lambda: motion([-1.0], np.zeros((1, 2))), "must begin at 0 or later and grow"),
+        (lambda: motion([1.0, 1.0], np.zeros((2, 2))), "must begin at 0 or later and increase"),
+        (lambda: motion([-1.0], np.zeros((1, 2))), "must begin at 0 or later and increase"),
         (lambda: motion([1.0], [[np.nan, 0.0]]), "must be finite"),
         (lambda: motion([1.0], np.zeros((1, 2)), names=(NAMES[0], NAMES[0])), "names a joint twice"),
         (

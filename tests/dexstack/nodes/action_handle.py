@@ -1,4 +1,4 @@
-"""What an action server hands to its callback, for actions whose types cannot be had here."""
+"""Stand-in for the goal handle of an action server."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Handle:
 
 
 def turn_of(task: Coroutine[Any, Any, Any], tick: Callable[[], None]) -> Callable[[], tuple[Any] | None]:
-    """Gives a turn to what an action executes, as an executor does, after a tick of the world: the
-    result as soon as there is one."""
+    """Return a function that runs ``tick`` and one step of an action's callback, as an executor does; it
+    returns the result in a tuple once there is one."""
 
     def turn() -> tuple[Any] | None:
         tick()

@@ -1,4 +1,4 @@
-"""A headless Chromium, driven through its debugging port."""
+"""A headless Chromium, controlled through its debugging port."""
 
 from __future__ import annotations
 
@@ -22,42 +22,37 @@ from websockets.sync.client import connect
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--mute-audio",
+    "--no-first-run",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--disable-background-networking",
+    "--disable-gpu-vsync",
+)
+
 
 class Browser:
     """One page.
 
     Args:
-        url: what to open.
+        url: address of the page.
         profile: an empty folder.
-        phone: a small screen that is touched.
+        phone: emulate a phone with a touch screen.
     """
 
     def __init__(
         self, url: str, profile: Path, *, width: int = 1280, height: int = 800, phone: bool = False
     ) -> None:
-        flags = [
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-dev-shm-usage",
-            "--hide-scrollbars",
-            "--mute-audio",
-            "--no-first-run",
-        ]
-        flags += [
-            "--use-angle=swiftshader",
-            "--enable-unsafe-swiftshader",
-            "--disable-background-networking",
-            "--disable-gpu-vsync",
-        ]
-        flags += [
-            f"--user-data-dir={profile}",
-            "--remote-debugging-port=0",
-            f"--window-size={width},{height}",
-        ]
+        own = [f"--user-data-dir={profile}", "--remote-debugging-port=0", f"--window-size={width},{height}"]
         log = profile / "chromium.log"
         with log.open("w") as out:
             self._process = subprocess.Popen(
-                [str(PROGRAM), *flags, "about:blank"], stderr=out, stdout=out, stdin=subprocess.DEVNULL
+                [str(PROGRAM), *FLAGS, *own, "about:blank"], stderr=out, stdout=out, stdin=subprocess.DEVNULL
             )
         port = self._wait(
             lambda: re.search(r"DevTools listening on ws://127.0.0.1:(\d+)", log.read_text()), 60
@@ -75,18 +70,16 @@ class Browser:
         self.call("Page.navigate", url=url)
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """One command of the DevTools protocol and its result."""
+        """Send a command of the DevTools protocol and return its result."""
         number = next(self._numbers)
         self._socket.send(json.dumps({"id": number, "method": method, "params": params}))
         while True:
             answer = json.loads(self._socket.recv(timeout=60))
             if answer.get("id") == number:
-                return answer.get(
-                    "result", answer
-                )  # an error while a page is being replaced: nothing has a value yet
+                return answer.get("result", answer)  # an error while a page is being replaced
 
     def evaluate(self, script: str) -> Any:
-        """The value of a JavaScript expression."""
+        """Return the value of a JavaScript expression."""
         return (
             self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
             .get("result", {})
@@ -94,16 +87,16 @@ class Browser:
         )
 
     def wait_for(self, script: str, timeout: float = 60) -> Any:
-        """The first true value of an expression."""
+        """Return the first true value of an expression."""
         return self._wait(lambda: self.evaluate(script), timeout)
 
     def click(self, label: str) -> None:
-        """Press the button with this text."""
+        """Click the button with this text."""
         self.wait_for(f"!!{_button(label)}")
         self.evaluate(f"{_button(label)}.click()")
 
     def tap(self, label: str) -> None:
-        """Touch the button with this text, where it is on the screen and nothing lies over it."""
+        """Touch the button with this text once it is visible and not covered."""
         self.wait_for(f"!!{_button(label)}")
         self.evaluate(f"{_button(label)}.scrollIntoView({{block: 'center'}})")
         middle = f"(r => [r.x + r.width / 2, r.y + r.height / 2])({_button(label)}.getBoundingClientRect())"
@@ -113,7 +106,7 @@ class Browser:
         self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
 
     def check(self, label: str) -> None:
-        """Tick the box beside this text."""
+        """Tick the box next to this text."""
         up = "let e = b; while (e && !(e.innerText || '').trim()) e = e.parentElement;"
         boxes = "[...document.querySelectorAll('input[type=checkbox]')]"
         box = f"{boxes}.find(b => {{ {up} return e && e.innerText.includes({json.dumps(label)}); }})"
@@ -121,53 +114,44 @@ class Browser:
         self.evaluate(f"{box}.click()")
 
     def choose(self, shown: str, wanted: str) -> None:
-        """Open the menu that shows one thing and take another."""
+        """Open the menu that shows one value and choose another."""
         self.evaluate(
             f"[...document.querySelectorAll('input')].find(i => i.value == {json.dumps(shown)}).click()"
         )
-        option = f"[...document.querySelectorAll('[role=option]')].find(o => o.innerText.trim() == {json.dumps(wanted)})"
+        options = "[...document.querySelectorAll('[role=option]')]"
+        option = f"{options}.find(o => o.innerText.trim() == {json.dumps(wanted)})"
         self.wait_for(f"!!{option}")
         self.evaluate(f"{option}.click()")
 
     def dismiss_notes(self) -> None:
-        """Close the notes that lie over the scene, such as that it is drawn without a graphics
-        card."""
+        """Close the notifications over the scene."""
         notes = "[...document.querySelectorAll('[class*=Notification-closeButton]')]"
         self.wait_for(f"{notes}.length > 0")
         self.evaluate(f"{notes}.forEach(button => button.click())")
         self.wait_for(f"{notes}.length == 0")
 
     def drag(self, way: Sequence[tuple[float, float]]) -> None:
-        """Press the mouse at the first of some points on the screen, move along the others, let go
-        at the last."""
+        """Drag the mouse along points on the screen."""
         mouse = {"button": "left", "clickCount": 1}
         first, last = ({"x": x, "y": y} for x, y in (way[0], way[-1]))
         self.call("Input.dispatchMouseEvent", type="mouseMoved", **first)
-        time.sleep(0.3)  # what is under the mouse is found in the next picture that is drawn
+        time.sleep(0.3)  # the object under the mouse is found in the next frame
         self.call("Input.dispatchMouseEvent", type="mousePressed", **first, **mouse)
         for x, y in way:
             self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y, button="left", buttons=1)
             time.sleep(0.05)
         self.call("Input.dispatchMouseEvent", type="mouseReleased", **last, **mouse)
 
-    def type(self, selector: str, text: str) -> None:
-        """Replace what an input holds, as somebody at the keyboard would."""
-        self.evaluate(f"document.querySelector({json.dumps(selector)}).select()")
-        self.evaluate(f"document.querySelector({json.dumps(selector)}).focus()")
-        self.call("Input.insertText", text=text)
-        self.evaluate("document.activeElement.blur()")
-
     def text(self) -> str:
-        """What is written on the page."""
+        """Return the text of the page."""
         return self.evaluate("document.body.innerText")
 
     def screenshot(self) -> bytes:
-        """The page as PNG."""
+        """Return the page as PNG."""
         return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
 
     def colourful(self) -> int:
-        """Number of pixels of the scene that are not grey: the hand and the floor are, objects are
-        not."""
+        """Return the number of coloured pixels of the scene: hand and floor are grey, objects are not."""
         left = np.asarray(Image.open(io.BytesIO(self.screenshot())).convert("RGB"), int)[100:, 50:550]
         return int(((left.max(axis=2) - left.min(axis=2)) > 60).sum())
 

@@ -1,4 +1,4 @@
-"""Fixtures of the node tests; without rclpy there is nothing to test here."""
+"""Fixtures of the node tests, which need rclpy."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if importlib.util.find_spec("rclpy") is None:
 else:
     from harness import Run
 
-    from dexstack.cli.bench.probe import Probe
+    from tests.acceptance.probe import Probe
 
 
 @pytest.fixture(scope="module")
 def domain() -> Iterator[int]:
-    """A ROS domain nobody else on this machine uses; nothing leaves the machine."""
+    """A ROS domain that is unused on this machine and stays on it."""
     before = dict(os.environ)
     os.environ.pop("ROS_DOMAIN_ID", None)
     with graph_environment() as environment:
@@ -42,7 +42,7 @@ def probe(domain: int) -> Iterator[Probe]:
 
 @pytest.fixture
 def start(domain: int, tmp_path: Path) -> Iterator[Callable[..., Run]]:
-    """Starts runs in the test's domain, and ends them whatever happens."""
+    """Start runs in the domain of the test; they end with it."""
     runs: list[Run] = []
 
     def make(*arguments: str, mode: str = "sim") -> Run:

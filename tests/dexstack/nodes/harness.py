@@ -1,30 +1,36 @@
-"""A graph under test: `dexstack up sim` as a process, and a probe node in the test's own process
-that listens and meddles."""
+"""Graphs under test: `dexstack up` as a process, and nodes in the process of the test."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+import rclpy
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.parameter import Parameter
 
 from dexstack.nodes.common import StackNode
 
 LOOK = 0.02
-"""Time between two looks at a condition [s]."""
+"""Time between two checks of a condition [s]."""
+DEXSTACK = (sys.executable, "-m", "dexstack.cli.main")
 NODES = ("simulator", "hand", "contact_detector", "mpc", "task", "console")
 
 
 def node_class(module: str) -> type[StackNode]:
-    """The node that a module defines."""
+    """Return the node class of a module."""
     names = vars(importlib.import_module(module)).values()
     (found,) = (
         x for x in names if isinstance(x, type) and x.__module__ == module and issubclass(x, StackNode)
@@ -32,11 +38,50 @@ def node_class(module: str) -> type[StackNode]:
     return found
 
 
-def wait_until(condition: Callable[[], Any], timeout: float, what: str) -> Any:
-    """The first true value of ``condition``; fails the test when none comes in time.
+@contextlib.contextmanager
+def spinning(domain: int, *make: Callable[[], Node], arguments: tuple[str, ...] = ()) -> Iterator[list[Node]]:
+    """Create nodes, spin them in one executor in a thread, and destroy them at the end.
 
-    Time is counted in looks, so that a machine that was paused meanwhile (as virtual ones are) does
-    not fail the test.
+    Args:
+        arguments: ROS arguments.
+    """
+    rclpy.init(args=["--ros-args", *arguments], domain_id=domain)
+    executor, nodes = SingleThreadedExecutor(), []
+
+    def spin() -> None:
+        with contextlib.suppress(ExternalShutdownException):
+            executor.spin()
+
+    thread = threading.Thread(target=spin)
+    try:
+        for one in make:
+            nodes.append(one())
+            executor.add_node(nodes[-1])
+        thread.start()
+        yield nodes
+    finally:
+        for node in nodes:
+            if isinstance(node, StackNode):
+                node.stop_worker()
+        executor.shutdown()
+        if thread.ident is not None:
+            thread.join()
+        for node in nodes:
+            node.destroy_node()
+        rclpy.try_shutdown()
+
+
+def put(node: Node, **parameters: Any) -> None:
+    """Set parameters of a node in this process."""
+    for name, value in parameters.items():
+        (result,) = node.set_parameters([Parameter(name, value=value)])
+        assert result.successful, f"{name}: {result.reason}"
+
+
+def wait_until(condition: Callable[[], Any], timeout: float, what: str) -> Any:
+    """Return the first true value of ``condition``; fail the test on a timeout.
+
+    Time is counted in checks, so that a pause of the machine does not fail the test.
     """
     for _ in range(max(1, round(timeout / LOOK))):
         value = condition()
@@ -72,17 +117,7 @@ class Run:
         environment = dict(os.environ if env is None else env)
         if domain is not None:
             environment["ROS_DOMAIN_ID"] = str(domain)
-        command = [
-            sys.executable,
-            "-m",
-            "dexstack.cli.main",
-            "up",
-            mode,
-            "--results",
-            str(results),
-            "--no-report",
-            *arguments,
-        ]
+        command = [*DEXSTACK, "up", mode, "--results", str(results), "--no-report", *arguments]
         results.mkdir(parents=True, exist_ok=True)
         with (results / "out.txt").open("w") as out, (results / "err.txt").open("w") as err:
             self.process = subprocess.Popen(
@@ -104,6 +139,6 @@ class Run:
     def close(self) -> None:
         if self.process.poll() is None:
             nodes = children(self.process.pid)
-            self.process.kill()  # the nodes end with it, and with them their part in the domain
+            self.process.kill()  # the nodes end with it
             self.process.wait()
             wait_until(lambda: not any(alive(pid) for pid in nodes), 20, "the nodes to end")

@@ -10,9 +10,9 @@ from geometry_msgs.msg import PoseWithCovarianceStamped
 from harness import wait_until
 from sensor_msgs.msg import JointState
 
-from dexstack.cli.bench.probe import Probe
 from dexstack.nodes.task import TaskNode
 from dexstack.nodes.wire import COMMAND, SENSOR, fill_pose, set_stamp
+from tests.acceptance.probe import Probe
 
 
 class LoneTask:

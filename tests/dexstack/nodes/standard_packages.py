@@ -1,5 +1,4 @@
-"""A folder that looks like a ROS 2 installation: packages in its ament index, programs in its
-lib."""
+"""Stand-in for a ROS 2 installation: packages in an ament index, programs in its lib."""
 
 from __future__ import annotations
 
@@ -16,20 +15,21 @@ PROGRAMS = {
     "rviz2": "rviz2",
     "foxglove_bridge": "foxglove_bridge",
 }
-"""Each package and the one program of it that the graph starts."""
+"""Each package and the program of it that the graph starts."""
 
 TELL = '''#!{python}
-"""Says in a file what it was started with, as rcl reads it; stays until it is told to end."""
+"""Write to a file what rcl was started with; run until interrupted."""
 import json, os, sys
 import rclpy
 from rclpy.node import Node
 rclpy.init(args=sys.argv)
 node = Node("program", automatically_declare_parameters_from_overrides=True)
 parameters = {{name: p.value for name, p in node.get_parameters_by_prefix("").items()}}
-topics = {{name: node.resolve_topic_name(name) for name in ("joint_states", "in", "out/compressed", "/clock")}}
-told = {{"name": node.get_fully_qualified_name(), "parameters": parameters, "topics": topics, "arguments": sys.argv[1:]}}
+names = "joint_states", "in", "out/compressed", "/clock"
+topics = {{name: node.resolve_topic_name(name) for name in names}}
+started = {{"parameters": parameters, "topics": topics, "arguments": sys.argv[1:]}}
 with open("{folder}/" + node.get_name() + ".part", "w") as out:
-    json.dump(told, out, default=list)
+    json.dump(started, out, default=list)
 os.rename(out.name, "{folder}/" + node.get_name() + ".json")
 try:
     rclpy.spin(node)
@@ -39,9 +39,9 @@ except (KeyboardInterrupt, rclpy.executors.ExternalShutdownException):
 
 
 def install(prefix: Path, *packages: str) -> Path:
-    """Put packages there; their programs tell in ``prefix/told`` what they were started with."""
-    told = prefix / "told"
-    told.mkdir(parents=True, exist_ok=True)
+    """Install packages; their programs write to ``prefix/started`` how they were started."""
+    started = prefix / "started"
+    started.mkdir(parents=True, exist_ok=True)
     for package in packages:
         mark = prefix / "share" / "ament_index" / "resource_index" / "packages" / package
         mark.parent.mkdir(parents=True, exist_ok=True)
@@ -49,6 +49,6 @@ def install(prefix: Path, *packages: str) -> Path:
         if PROGRAMS[package]:
             program = prefix / "lib" / package / PROGRAMS[package]
             program.parent.mkdir(parents=True)
-            program.write_text(TELL.format(python=sys.executable, folder=told))
+            program.write_text(TELL.format(python=sys.executable, folder=started))
             program.chmod(0o755)
     return prefix

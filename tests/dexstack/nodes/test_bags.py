@@ -1,17 +1,16 @@
-"""Recording and replay over the wire: the same bytes, topics and order."""
+"""Recording and replay: the same bytes, topics and order."""
 
 from __future__ import annotations
 
 import json
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray
-from harness import wait_until
+from harness import DEXSTACK, wait_until
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
@@ -20,28 +19,27 @@ from dexstack.bags.definitions import full_definition
 from dexstack.bags.file import BagReader, BagWriter, Topic
 from dexstack.cli.supervisor import attached_environment, graph_environment
 from dexstack.errors import ConfigError
-from dexstack.nodes.recorder import _qos_yaml
+from dexstack.nodes.recorder import qos_yaml
 from dexstack.nodes.wire import LATCHED, SENSOR
 
-COMMAND = [sys.executable, "-m", "dexstack.cli.main"]
 COUNT = 300
 
 
 def on_the_wire(message: Any) -> bytes:
-    """A message as DDS carries it, padded to whole words."""
+    """Return a message as DDS carries it, padded to whole words."""
     data = serialize_message(message)
     return data + bytes(-len(data) % 4)
 
 
 def bag_of(path: Path) -> dict[str, list[bytes]]:
-    """A bag with a sensor's topic at 333 Hz and a latched one; the messages by topic."""
+    """Write a bag with a sensor topic at 333 Hz and a latched one; return the messages by topic."""
     written: dict[str, list[bytes]] = {"/hand/feedback": [], "/goal": []}
     bag = BagWriter(path)
     for name, kind, qos in (
         ("/hand/feedback", "sensor_msgs/msg/JointState", SENSOR),
         ("/goal", "std_msgs/msg/String", LATCHED),
     ):
-        bag.add_topic(Topic(name, kind, _qos_yaml([qos]), full_definition(kind)))
+        bag.add_topic(Topic(name, kind, qos_yaml([qos]), full_definition(kind)))
     for k in range(COUNT):
         data = on_the_wire(JointState(name=["a"], position=[0.1 * k], effort=[float("nan")]))
         bag.add("/hand/feedback", 3_000_000 * k, 3_000_000 * k, data)
@@ -55,12 +53,12 @@ def bag_of(path: Path) -> dict[str, list[bytes]]:
 
 
 @pytest.mark.slow
-def test_a_replay_that_is_recorded_is_the_same_bag(domain, tmp_path):
+def test_the_recording_of_a_replay_equals_the_bag(domain, tmp_path):
     written = bag_of(tmp_path / "a.mcap")
-    recorder = subprocess.Popen([*COMMAND, "record", str(tmp_path / "b.mcap")], stdout=subprocess.DEVNULL)
+    recorder = subprocess.Popen([*DEXSTACK, "record", str(tmp_path / "b.mcap")], stdout=subprocess.DEVNULL)
     try:
         wait_until(lambda: (tmp_path / "b.mcap").exists(), 30, "the recorder")
-        replay = [*COMMAND, "replay", str(tmp_path / "a.mcap"), "--delay", "30", "--json", "-"]
+        replay = [*DEXSTACK, "replay", str(tmp_path / "a.mcap"), "--delay", "30", "--json", "-"]
         done = subprocess.run(replay, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["results"]["topics"] == {
@@ -77,22 +75,20 @@ def test_a_replay_that_is_recorded_is_the_same_bag(domain, tmp_path):
     assert "best_effort" in feedback[0].topic.qos and "transient_local" in next(
         e.topic.qos for e in entries if e.topic.name == "/goal"
     )
-    assert 0.8 < 1e-9 * (feedback[-1].t - feedback[0].t) / (0.003 * (COUNT - 1)) < 1.5, "the rhythm"
-    assert any(e.topic.type_name.endswith(DiagnosticArray.__name__) for e in entries), (
-        "the recorder hears every topic there is"
-    )
+    assert 0.8 < 1e-9 * (feedback[-1].t - feedback[0].t) / (0.003 * (COUNT - 1)) < 1.5, "the timing"
+    assert any(e.topic.type_name.endswith(DiagnosticArray.__name__) for e in entries), "all topics"
 
 
-def test_a_bag_is_never_written_over(tmp_path):
+def test_a_bag_is_never_overwritten(tmp_path):
     (tmp_path / "a.mcap").write_text("precious")
     done = subprocess.run(
-        [*COMMAND, "record", str(tmp_path / "a.mcap")], capture_output=True, text=True, check=False
+        [*DEXSTACK, "record", str(tmp_path / "a.mcap")], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 2 and "there already" in done.stderr
+    assert done.returncode == 2 and "already exists" in done.stderr
     assert (tmp_path / "a.mcap").read_text() == "precious"
 
 
-def test_a_command_joins_the_one_graph_that_runs(monkeypatch):
+def test_a_command_joins_the_running_graph(monkeypatch):
     monkeypatch.delenv("ROS_DOMAIN_ID", raising=False)
     monkeypatch.setattr("dexstack.cli.supervisor.CLAIM", "dexstack-test-domain-")  # not those of other tests
     assert "ROS_DOMAIN_ID" not in attached_environment()
@@ -104,8 +100,12 @@ def test_a_command_joins_the_one_graph_that_runs(monkeypatch):
         )
         with (
             graph_environment() as other,
-            pytest.raises(ConfigError, match=f"{other['ROS_DOMAIN_ID']}.*say which one"),
+            pytest.raises(ConfigError, match=f"{other['ROS_DOMAIN_ID']}.*choose with"),
         ):
             attached_environment()
     monkeypatch.setenv("ROS_DOMAIN_ID", "77")
     assert attached_environment()["ROS_DOMAIN_ID"] == "77"
+    for wrong in ("abc", "233", ""):
+        monkeypatch.setenv("ROS_DOMAIN_ID", wrong)
+        with pytest.raises(ConfigError, match=f"ROS_DOMAIN_ID must be .*, got '{wrong}'"):
+            attached_environment()

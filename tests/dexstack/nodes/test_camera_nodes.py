@@ -1,37 +1,54 @@
-"""The pose estimator and the simulated camera, each alone with a test that plays its counterparts,
-and both in the loop."""
+"""Pose estimator and simulated camera: each alone with a peer, with a foreign driver, and in a run."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
+import itertools
 import json
-import threading
 import time
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import rclpy
-from geometry_msgs.msg import PoseWithCovarianceStamped
-from harness import wait_until
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
-from rclpy.parameter import Parameter
+from geometry_msgs.msg import PoseWithCovarianceStamped, TransformStamped
+from harness import put, spinning, wait_until
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
 from sensor_msgs.msg import CameraInfo, Image, JointState
 
 pytest.importorskip("cv2")
 pytest.importorskip("pupil_apriltags")
 
+from dexstack.cli.main import main
+from dexstack.errors import ConfigError
 from dexstack.graph.modes import MODES
+from dexstack.model.frames import Frame
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
+from dexstack.nodes import pose_estimator
 from dexstack.nodes.camera import CameraNode
-from dexstack.nodes.images import camera_message, image_message, read_camera, read_image
+from dexstack.nodes.common import StackNode
+from dexstack.nodes.images import OPTICAL_FRAME, camera_message, image_message, read_camera, read_image
 from dexstack.nodes.pose_estimator import PoseEstimatorNode
-from dexstack.nodes.wire import COMMAND, RECENT, SENSOR, WORLD, fill_pose, seconds, set_stamp
+from dexstack.nodes.tf import StaticFrames, tf_message, transforms
+from dexstack.nodes.wire import (
+    COMMAND,
+    LATCHED,
+    RECENT,
+    SENSOR,
+    WORLD,
+    fill_pose,
+    read_pose,
+    seconds,
+    set_stamp,
+)
 from dexstack.perception.bundle import base_bundle, object_bundle
-from dexstack.perception.params import MOUNT, SimulatedCameraParams
+from dexstack.perception.camera_params import MOUNT, SimulatedCameraParams
 from dexstack.perception.se3 import Transform, difference
 from dexstack.perception.simulated import SimulatedCamera
 
@@ -48,65 +65,62 @@ def picture() -> np.ndarray:
 
 
 class Bench:
-    """One node under test and a peer that talks to it."""
+    """A node under test and its peer."""
 
-    def __init__(self, make, **parameters) -> None:
-        self.node = make()
-        for name, value in parameters.items():
-            assert self.node.set_parameters([Parameter(name, value=value)])[0].successful, name
-        self.peer = rclpy.create_node("peer")
+    def __init__(self, node: StackNode, peer: Node) -> None:
+        self.node, self.peer = node, peer
         self.poses: list[PoseWithCovarianceStamped] = []
         self.images: list[Image] = []
         self.infos: list[CameraInfo] = []
-        self.peer.create_subscription(PoseWithCovarianceStamped, "object_pose", self.poses.append, RECENT)
+        peer.create_subscription(PoseWithCovarianceStamped, "object_pose", self.poses.append, RECENT)
         for topic, kind, kept in (("image_raw", Image, self.images), ("camera_info", CameraInfo, self.infos)):
-            if make is CameraNode:
-                self.peer.create_subscription(kind, f"camera/color/{topic}", kept.append, COMMAND)
-        self.to_image = self.peer.create_publisher(Image, "camera/color/image_raw", COMMAND)
-        self.to_info = self.peer.create_publisher(CameraInfo, "camera/color/camera_info", COMMAND)
-        self._executor = SingleThreadedExecutor()
-        self._executor.add_node(self.node)
-        self._executor.add_node(self.peer)
-        self._thread = threading.Thread(target=self._spin)
-        self._thread.start()
-        assert self.node.autostart()
-
-    def _spin(self) -> None:
-        with contextlib.suppress(ExternalShutdownException):
-            self._executor.spin()
+            if isinstance(node, CameraNode):
+                peer.create_subscription(kind, f"camera/color/{topic}", kept.append, COMMAND)
+        self.to_image = peer.create_publisher(Image, "camera/color/image_raw", COMMAND)
+        self.to_info = peer.create_publisher(CameraInfo, "camera/color/camera_info", COMMAND)
+        self.to_truth = peer.create_publisher(PoseWithCovarianceStamped, "object_pose_truth", SENSOR)
+        self.to_joints = peer.create_publisher(JointState, "joint_states", SENSOR)
+        self._joints = JointState(name=list(HAND.joint_names), position=HAND.home.tolist())
+        self._truth = PoseWithCovarianceStamped()
+        self._truth.header.frame_id = WORLD
 
     def trouble(self) -> str:
         level, text, _ = self.node.status()
         return text if level != b"\x00" else ""
 
-    def close(self) -> None:
-        self.node.stop_worker()
-        self._executor.shutdown()
-        self._thread.join()
-        self.node.destroy_node()
-        self.peer.destroy_node()
+    def tell(self, t: float, pose_WO: np.ndarray) -> None:
+        """Publish the true pose and the joint angles."""
+        for message in (self._truth, self._joints):
+            set_stamp(message.header.stamp, t)
+        fill_pose(self._truth.pose.pose, pose_WO)
+        self.to_truth.publish(self._truth)
+        self.to_joints.publish(self._joints)
 
 
 @pytest.fixture
 def bench(domain) -> Iterator:
-    rclpy.init(domain_id=domain)
-    made: list[Bench] = []
+    with contextlib.ExitStack() as stack:
 
-    def make(*args, **parameters) -> Bench:
-        made.append(Bench(*args, **parameters))
-        return made[-1]
+        def make(kind: type[StackNode], **parameters) -> Bench:
+            peer = lambda: rclpy.create_node("peer")  # noqa: E731
+            node, other = stack.enter_context(spinning(domain, kind, peer))
+            put(node, **parameters)
+            made = Bench(node, other)
+            assert node.autostart()
+            return made
 
-    yield make
-    for b in made:
-        b.close()
-    rclpy.try_shutdown()
+        yield make
 
 
 CAMERA = SimulatedCameraParams().camera
 
 
-def send(b: Bench, t: float, rgb: np.ndarray, info: bool = True) -> Image:
-    message = image_message(CameraInfo().header.stamp, rgb)
+def pose_error(message: PoseWithCovarianceStamped) -> np.ndarray:
+    return difference(Transform.of_pose(read_pose(message).pose), Transform.of_pose(START))
+
+
+def send(b: Bench, t: float, rgb: np.ndarray, info: bool = True, frame: str = OPTICAL_FRAME) -> Image:
+    message = image_message(CameraInfo().header.stamp, rgb, frame)
     set_stamp(message.header.stamp, t)
     if info:
         b.to_info.publish(camera_message(message.header.stamp, CAMERA))
@@ -115,7 +129,7 @@ def send(b: Bench, t: float, rgb: np.ndarray, info: bool = True) -> Image:
 
 
 def pose_at(b: Bench, t: float, rgb: np.ndarray, timeout: float = 20.0) -> PoseWithCovarianceStamped:
-    """Show a picture, again and again until it is heard: a new subscription needs a moment."""
+    """Send a picture repeatedly until a pose arrives."""
     for k in range(round(timeout / 0.2)):
         send(b, t + 1e-4 * k, rgb)
         for _ in range(10):
@@ -129,12 +143,10 @@ def test_a_picture_becomes_a_pose_with_its_stamp_frame_and_covariance(bench, pic
     b = bench(PoseEstimatorNode, reliable=True, frozen_after=1e5)
     pose_at(b, 12.0, picture)
     sent = send(b, 13.123456789, picture)
-    wait_until(lambda: b.poses[-1].header.stamp == sent.header.stamp, 10, "the pose of this very picture")
+    wait_until(lambda: b.poses[-1].header.stamp == sent.header.stamp, 10, "the pose of this picture")
     message = b.poses[-1]
     assert message.header.frame_id == WORLD
-    p, q = message.pose.pose.position, message.pose.pose.orientation
-    X = Transform.of_pose([p.x, p.y, p.z, q.w, q.x, q.y, q.z])
-    error = difference(X, Transform.of_pose(START))
+    error = pose_error(message)
     P = np.array(message.pose.covariance).reshape(6, 6)
     assert np.allclose(P, P.T) and np.linalg.eigvalsh(P).min() > 0
     assert error @ np.linalg.solve(P, error) < 22.5, "99.9 % of a χ² with 6 degrees of freedom"
@@ -142,13 +154,11 @@ def test_a_picture_becomes_a_pose_with_its_stamp_frame_and_covariance(bench, pic
     assert b.trouble() == "" and b.node.status()[2]["pictures"] >= 2
 
 
-def test_what_is_missing_is_said_and_no_pose_is_invented(bench, picture):
+def test_missing_inputs_are_reported_once_and_yield_no_pose(bench, picture, monkeypatch):
     b = bench(PoseEstimatorNode, reliable=True, image_timeout=2.0, coast=0.1, frozen_after=1e5)
     said: list[str] = []
-    logger = b.node.get_logger()
-    b.node.get_logger = lambda: type(
-        "L", (), {"warning": said.append, "info": said.append, "fatal": logger.fatal}
-    )()
+    logger = SimpleNamespace(warning=said.append, info=said.append, fatal=b.node.get_logger().fatal)
+    monkeypatch.setattr(b.node, "get_logger", lambda: logger)
     wait_until(
         lambda: b.trouble() == "no pictures on /camera/color/image_raw", 10, "the report of missing pictures"
     )
@@ -159,15 +169,15 @@ def test_what_is_missing_is_said_and_no_pose_is_invented(bench, picture):
             time.sleep(0.05)
             if text in b.trouble():
                 return
-        pytest.fail(f"'{text}' is not said but '{b.trouble()}'")
+        pytest.fail(f"'{b.trouble()}' in place of '{text}'")
 
     t = iter(np.arange(1.0, 1000.0, 0.01))
-    shown("no camera_info", lambda: send(b, next(t), picture, info=False))
+    shown("without camera_info", lambda: send(b, next(t), picture, info=False))
     zero = camera_message(Image().header.stamp, CAMERA)
     zero.k = np.zeros(9)
     shown("all zero", lambda: (b.to_info.publish(zero), send(b, next(t), picture, info=False)))
     shown("the camera_info is for 640 x 480", lambda: send(b, next(t), np.ascontiguousarray(picture[:240])))
-    assert not b.poses, "a pose from pictures that cannot be used"
+    assert not b.poses, "no pose from unusable pictures"
     pose_at(b, 2000.0, picture)
     wait_until(lambda: b.trouble() == "", 5, "everything to be well")
     empty = np.full_like(picture, 90)
@@ -185,15 +195,15 @@ def test_what_is_missing_is_said_and_no_pose_is_invented(bench, picture):
         b.to_image.publish(broken)
         time.sleep(0.02)
     wait_until(lambda: b.node.dropped["camera/color/image_raw"], 5, "a broken picture to be counted")
-    for text in ("no camera_info", "all zero", "no tag of the object"):
-        assert sum(text in line for line in said) == 1, f"'{text}' is said once"
+    for text in ("without camera_info", "all zero", "no tag of the object"):
+        assert sum(text in line for line in said) == 1, f"'{text}' is logged once"
 
 
-def test_the_same_picture_with_new_stamps_is_no_sight_of_anything(bench, picture):
+def test_a_repeated_picture_with_new_stamps_yields_no_pose(bench, picture):
     b = bench(PoseEstimatorNode, reliable=True)
     pose_at(b, 12.0, picture)
     wait_until(
-        lambda: send(b, 13.0 + time.monotonic() % 1e3, picture) and "same picture again" in b.trouble(),
+        lambda: send(b, 13.0 + time.monotonic() % 1e3, picture) and "repeats the same picture" in b.trouble(),
         10,
         "the report of it",
     )
@@ -211,7 +221,7 @@ def test_the_same_picture_with_new_stamps_is_no_sight_of_anything(bench, picture
     assert not [p for p in b.poses[count:] if 2000.2 < seconds(p.header.stamp) < 2001.0]
 
 
-def test_messages_keep_what_they_carry(picture):
+def test_pictures_and_intrinsics_survive_the_message(picture):
     message = image_message(Image().header.stamp, picture)
     assert (message.width, message.height, message.encoding, message.step) == (640, 480, "rgb8", 1920)
     assert bytes(message.data) == picture.tobytes()
@@ -220,14 +230,9 @@ def test_messages_keep_what_they_carry(picture):
     assert back.document() == CAMERA.document()
 
 
-def test_the_camera_shows_the_moment_of_its_stamp(bench):
-    """A cube that moves at 0.1 m/s is seen where it was at the middle of the exposure."""
+def test_a_picture_shows_the_time_of_its_stamp(bench):
+    """A cube that moves at 0.1 m/s appears where it was at the middle of the exposure."""
     b = bench(CameraNode, frame_rate=10.0, pixel_noise=0.0)
-    to_pose = b.peer.create_publisher(PoseWithCovarianceStamped, "object_pose_truth", SENSOR)
-    to_joints = b.peer.create_publisher(JointState, "joint_states", SENSOR)
-    joints = JointState(name=list(HAND.joint_names), position=HAND.home.tolist())
-    truth = PoseWithCovarianceStamped()
-    truth.header.frame_id = WORLD
     speed, zero = 0.1, time.monotonic()
 
     def pose(t: float) -> np.ndarray:
@@ -237,20 +242,14 @@ def test_the_camera_shows_the_moment_of_its_stamp(bench):
     while len(b.images) < 30 and time.monotonic() - zero < 60.0:
         t = time.monotonic() - zero
         sent.append(t)
-        for message in (truth, joints):
-            set_stamp(message.header.stamp, t)
-        fill_pose(truth.pose.pose, pose(t))
-        to_pose.publish(truth)
-        to_joints.publish(joints)
+        b.tell(t, pose(t))
         time.sleep(0.003)
     assert len(b.images) >= 30 and b.infos
     images = list(b.images)  # more may come
     stamps = np.array([seconds(m.header.stamp) for m in images])
     steps = np.diff(stamps) / 0.1
-    steps = steps[steps < 3.5]  # after a pause of the machine it starts anew
-    assert len(steps) > 5 and np.abs(steps - np.round(steps)).max() < 1e-3 and steps.min() > 0.5, (
-        "a frame every tenth of a second, or left out"
-    )
+    steps = steps[steps < 3.5]  # it restarts after a pause of the machine
+    assert len(steps) > 5 and np.abs(steps - np.round(steps)).max() < 1e-3 and steps.min() > 0.5
     estimator = SimulatedCamera(
         HAND, CUBE, object_bundle("cube"), SimulatedCameraParams(pixel_noise=0.0), MOUNT, base=base_bundle()
     )
@@ -259,9 +258,7 @@ def test_the_camera_shows_the_moment_of_its_stamp(bench):
         if abs((t + 0.1) % 0.2 - 0.1) > 0.08:  # where the cube jumps back
             continue
         k = np.searchsorted(sent, t)
-        if (
-            k == len(sent) or sent[k] - sent[k - 1] > 0.01
-        ):  # a pause of the machine: nobody said where the cube was
+        if k == len(sent) or sent[k] - sent[k - 1] > 0.01:  # a pause of the machine
             continue
         seen = np.frombuffer(message.data, np.uint8).reshape(480, 640, 3).astype(int)
         here, there = (np.abs(seen - estimator.picture(HAND.home, pose(x))).mean() for x in (t, t - 0.015))
@@ -270,70 +267,50 @@ def test_the_camera_shows_the_moment_of_its_stamp(bench):
     assert checked >= 5
 
 
-def test_a_faulty_camera_is_late_of_another_time_or_frozen(bench):
+def test_camera_faults_delay_shift_or_freeze_pictures(bench):
     b = bench(CameraNode, image_jitter=0.0, further_delay=0.3)
-    to_pose = b.peer.create_publisher(PoseWithCovarianceStamped, "object_pose_truth", SENSOR)
-    to_joints = b.peer.create_publisher(JointState, "joint_states", SENSOR)
-    joints, truth = (
-        JointState(name=list(HAND.joint_names), position=HAND.home.tolist()),
-        PoseWithCovarianceStamped(),
-    )
-    fill_pose(truth.pose.pose, START)
     ages, t = [], 0.0
 
     def live(count: int) -> list[Image]:
-        """The next pictures, and how old they are when they come."""
+        """Return the next pictures and note their ages on arrival."""
         nonlocal t
         first, end = len(b.images), time.monotonic() + 30.0
         while len(b.images) < first + count and time.monotonic() < end:
             known, t = len(b.images), t + 0.005
-            for message, to in ((truth, to_pose), (joints, to_joints)):
-                set_stamp(message.header.stamp, t)
-                to.publish(message)
+            b.tell(t, START)
             time.sleep(0.005)
             ages.extend(t - seconds(m.header.stamp) for m in b.images[known:])
         return b.images[first:]
 
-    def change(name: str, value: float | bool) -> None:
-        assert b.node.set_parameters([Parameter(name, value=value)])[0].successful
-
     assert live(6) and min(ages) > 0.33
     assert np.median(np.diff([seconds(m.header.stamp) for m in b.images])) < 0.2, "late, not rare"
-    change("further_delay", 0.0)
-    change("clock_offset", 1.0)
+    put(b.node, further_delay=0.0, clock_offset=1.0)
     live(12)
     assert max(ages[-2:]) < -0.5
-    change("frozen_picture", True)
+    put(b.node, frozen_picture=True)
     same = [bytes(m.data) for m in live(4)[-3:]]
     assert same[0] == same[1] == same[2] != bytes(b.images[0].data)
 
 
-def test_the_graph_asks_for_eyes_only_when_the_pose_comes_from_pictures():
+def test_perception_by_camera_adds_camera_and_pose_estimator():
     for mode in ("sim", "mock"):
-        names = [n.name for n in MODES[mode].describe({"perception": "camera"})]
-        assert {"camera", "pose_estimator"} < set(names)
         nodes = {n.name: n for n in MODES[mode].describe({"perception": "camera", "seed": 3})}
+        assert {"camera", "pose_estimator"} < set(nodes)
         assert (
             nodes["simulator"].parameters["pose_topic"] == "object_pose_truth"
             and nodes["camera"].parameters["seed"] == 3
         )
         assert "camera" not in {n.name for n in MODES[mode].describe({})}
-    from dexstack.errors import ConfigError
-
     with pytest.raises(ConfigError, match="'calibration' must name the file"):
         MODES["hardware"].describe({"perception": "camera"})
-    eyes = next(
-        n
-        for n in MODES["hardware"].describe({"perception": "camera", "calibration": "m.yaml"})
-        if n.name == "pose_estimator"
-    )
-    assert eyes.parameters["source"] == "realsense" and Path(eyes.parameters["calibration"]).is_absolute()
+    graph = MODES["hardware"].describe({"perception": "camera", "calibration": "m.yaml"})
+    given = next(n for n in graph if n.name == "pose_estimator").parameters
+    assert given["source"] == "realsense" and Path(given["calibration"]).is_absolute()
 
 
 @pytest.mark.slow
 def test_a_small_turn_is_reached_through_pixels(start):
-    """Slower than real time, so that a busy machine draws the pictures that simulated time asks
-    for."""
+    """Slower than real time, so that a busy machine renders enough pictures."""
     run = start("--perception", "camera", "--goal-yaw", "20", "--real-time-factor", "0.4", "--json", "-")
     assert run.process.wait(180) == 0, run.err
     results = json.loads(run.out)["results"]
@@ -344,12 +321,7 @@ def test_a_small_turn_is_reached_through_pixels(start):
         assert 1 / 31 < np.median(np.diff(data["t"])) < 1 / 15
 
 
-def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch):
-    import importlib.util
-
-    from dexstack.cli.main import main
-    from dexstack.errors import ConfigError
-
+def test_a_missing_library_is_one_sentence_with_the_command(monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *a: None if name == "pupil_apriltags" else find(name, *a)
@@ -358,3 +330,88 @@ def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch):
         MODES["sim"].describe({"perception": "camera"})
     MODES["sim"].describe({})
     assert main(["bench", "pose-estimator"]) == main(["calibrate", "sheet"]) == 2
+
+
+# --- a foreign driver ----------------------------------------------------------------------------
+
+OPTICAL = "eye_color_optical_frame"
+X_LC = Transform.of_pose([0.015, 0.001, 0.002, 0.5, -0.5, 0.5, -0.5])
+"""Pose of the optical frame in the camera's link."""
+
+
+def frame(parent: str, name: str, X: Transform) -> Frame:
+    return Frame(parent, name, X.p, X.pose[3:])
+
+
+def test_a_chain_of_frames_ends_at_a_frame_without_parent():
+    frames = StaticFrames()
+
+    def note(one: Frame) -> None:
+        frames.note(SimpleNamespace(transforms=transforms(0.0, [one])))
+
+    assert frames.root(OPTICAL)[0] == OPTICAL
+    note(frame("eye_link", OPTICAL, X_LC))
+    root, X = frames.root(OPTICAL)
+    assert root == "eye_link" and np.abs(difference(X, X_LC)).max() < 1e-9
+    note(frame("world", "eye_link", MOUNT.compose(X_LC.inverse)))
+    root, X = frames.root(OPTICAL)
+    assert root == "world" and np.abs(difference(X, MOUNT)).max() < 1e-9
+    note(frame(OPTICAL, "world", X_LC))
+    frames.root(OPTICAL)  # a cycle ends, too
+
+
+@pytest.fixture
+def frames_on_tf(monkeypatch):
+    """Stand-ins for TFMessage, which is not on PyPI: one frame a message."""
+    note = StaticFrames.note
+    monkeypatch.setattr(pose_estimator, "tf_message", lambda: TransformStamped)
+    monkeypatch.setattr(pose_estimator, "frames_message", lambda kind, t, frames: transforms(t, frames)[0])
+    monkeypatch.setattr(StaticFrames, "note", lambda self, one: note(self, SimpleNamespace(transforms=[one])))
+
+
+def until(b: Bench, picture: np.ndarray, condition, what: str) -> None:
+    """Send pictures in a foreign frame until the condition holds."""
+    t = itertools.count(5)
+    wait_until(lambda: send(b, 0.03 * next(t), picture, frame=OPTICAL) and condition(), 60, what)
+
+
+def tell(b: Bench, *frames: Frame) -> None:
+    latched = QoSProfile(depth=10, durability=LATCHED.durability)
+    to_static = b.peer.create_publisher(TransformStamped, "/tf_static", latched)
+    for message in transforms(0.0, frames):
+        to_static.publish(message)
+
+
+def test_extrinsics_come_from_tf_and_missing_frames_are_reported(bench, frames_on_tf, picture):
+    b = bench(PoseEstimatorNode, calibration="tf", reliable=True, frozen_after=1e5)
+    until(b, picture, lambda: f"to the pictures' frame '{OPTICAL}' on /tf_static" in b.trouble(), "why")
+    assert "it has no parent" in b.trouble() and not b.poses
+    tell(b, frame("eye_link", OPTICAL, X_LC))
+    until(b, picture, lambda: "its frames end at 'eye_link'" in b.trouble(), "the next sentence")
+    tell(b, frame("world", "eye_link", MOUNT.compose(X_LC.inverse)))
+    until(b, picture, lambda: b.poses and not b.trouble(), "a pose without a warning")
+    assert np.abs(pose_error(b.poses[-1])).max() < 0.02
+    moved = Transform(MOUNT.R, MOUNT.p + np.array([0.1, 0.0, 0.0]))
+    tell(b, frame("world", "eye_link", moved.compose(X_LC.inverse)))
+    until(b, picture, lambda: abs(pose_error(b.poses[-1])[0] - 0.1) < 0.01, "the moved camera")
+
+
+def test_a_calibrated_camera_is_attached_to_the_world_by_its_topmost_frame(bench, frames_on_tf, picture):
+    b, seen = bench(PoseEstimatorNode, reliable=True, frozen_after=1e5), []
+    b.peer.create_subscription(TransformStamped, "/tf_static", seen.append, LATCHED)
+    tell(b, frame("eye_link", OPTICAL, X_LC))
+    until(b, picture, lambda: b.poses and [m for m in seen if m.header.frame_id == "world"], "the frame")
+    frames = StaticFrames()
+    for message in seen:
+        frames.note(message)
+    root, X_WC = frames.root(OPTICAL)
+    assert root == "world" and np.abs(difference(X_WC, MOUNT)).max() < 1e-5
+    assert np.abs(pose_error(b.poses[-1])).max() < 0.02
+
+
+@pytest.mark.skipif(tf_message() is not None, reason="tf2_msgs is installed")
+def test_tf_without_tf2_msgs_is_one_sentence(domain):
+    with spinning(domain, PoseEstimatorNode) as (node,):
+        put(node, calibration="tf")
+        with pytest.raises(ConfigError, match="'tf' needs tf2_msgs"):
+            node.configure()

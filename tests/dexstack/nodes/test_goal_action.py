@@ -1,7 +1,6 @@
-"""ReachGoal with stand-ins for the action's types, which need a ROS installation to be built, and
-for its server; node and topics are real.
+"""ReachGoal with stand-ins for its server and types, which need a ROS installation to be built.
 
-The stand-ins have the fields of the action's file, as rosidl reads them.
+The stand-ins have the fields of the action's file, as rosidl reads them; node and topics are real.
 """
 
 from __future__ import annotations
@@ -17,17 +16,19 @@ from geometry_msgs.msg import PoseStamped
 from harness import wait_until
 from lone_task import LoneTask, lone_task
 from rclpy.action import CancelResponse
+from rclpy.executors import SingleThreadedExecutor
 from std_srvs.srv import Trigger
 
 from dexstack.nodes.goal_action import GoalAction
 from dexstack.nodes.wire import fill_pose, seconds
+from dexstack.tasks.palm_turn import PalmTurn
 
 PACKAGE = Path(__file__).parents[3] / "msgs"
 FIRST = {"string": "", "float64": 0.0}
 
 
 def stand_in(specification) -> type:
-    """A message with these fields and no others."""
+    """Return a message class with exactly these fields."""
     known = {
         f.name: Duration if f.type.type == "Duration" else FIRST[f.type.type]
         for f in specification.fields
@@ -70,34 +71,34 @@ def begin(scene: LoneTask, action: GoalAction, handle: Handle):
     return turn_of(action.execute(handle), scene.tick)
 
 
-def turned(scene: LoneTask, degrees: float) -> np.ndarray:
-    return scene.node._task.at_yaw(np.radians(degrees)).pose_WO
+def turned(degrees: float) -> np.ndarray:
+    return PalmTurn().at_yaw(np.radians(degrees)).pose_WO
 
 
 def test_a_goal_is_pursued_with_feedback_and_reached(scene, kind):
-    action, handle = GoalAction(scene.node, kind), asking_for(turned(scene, 40.0))
+    action, handle = GoalAction(scene.node, kind), asking_for(turned(40.0))
     turn = begin(scene, action, handle)
     wait_until(lambda: turn() or len(handle.feedback) > 2, 60, "feedback")
     last = handle.feedback[-1]
     assert last.phase == "running" and last.orientation_error == pytest.approx(np.radians(40.0), abs=0.01)
     assert 900.0 < seconds(last.time_left) <= 1000.0
-    scene.pose = turned(scene, 40.0)
+    scene.pose = turned(40.0)
     (result,) = wait_until(turn, 60, "the result")
     assert handle.status == "succeeded" and result.phase == "reached" and result.orientation_error < 0.01
     assert seconds(result.elapsed) > 0.0
 
 
-def test_a_cancelled_goal_ends_and_the_next_one_begins(scene, kind):
-    action, handle = GoalAction(scene.node, kind), asking_for(turned(scene, 40.0))
+def test_a_cancelled_goal_ends_and_a_new_one_supersedes_it(scene, kind):
+    action, handle = GoalAction(scene.node, kind), asking_for(turned(40.0))
     turn = begin(scene, action, handle)
     wait_until(lambda: turn() or handle.feedback, 60, "feedback")
     assert action.cancel(handle) == CancelResponse.ACCEPT
     handle.is_cancel_requested = True
     (result,) = wait_until(turn, 60, "the result")
-    assert handle.status == "canceled" and result.phase == "cancelled" and scene.node._phase == "cancelled"
+    assert handle.status == "canceled" and result.phase == "cancelled"
     assert action.cancel(handle) == CancelResponse.REJECT, "nothing runs"
 
-    old, new = asking_for(turned(scene, 40.0)), asking_for(turned(scene, -40.0))
+    old, new = asking_for(turned(40.0)), asking_for(turned(-40.0))
     first = begin(scene, action, old)
     wait_until(lambda: first() or old.feedback, 60, "feedback")
     second = begin(scene, action, new)
@@ -105,18 +106,28 @@ def test_a_cancelled_goal_ends_and_the_next_one_begins(scene, kind):
     assert old.status == "aborted" and result.phase == "superseded"
 
 
-def test_what_cannot_be_pursued_is_refused(scene, kind):
-    action, handle = GoalAction(scene.node, kind), asking_for(turned(scene, 40.0))
+def test_an_unusable_goal_is_refused(scene, kind):
+    action, handle = GoalAction(scene.node, kind), asking_for(turned(40.0))
     handle.request.goal.header.frame_id = "moon"
     (result,) = wait_until(begin(scene, action, handle), 60, "the result")
     assert handle.status == "aborted" and result.phase == "refused"
     scene.node.stop_worker()
-    handle = asking_for(turned(scene, 40.0))
+    handle = asking_for(turned(40.0))
     assert wait_until(begin(scene, action, handle), 60, "the result")[0].phase == "refused"
 
 
-def test_a_rollout_is_cancelled_by_the_service(scene):
-    answer = scene.node._on_cancel(Trigger.Request(), Trigger.Response())
-    assert answer.success and scene.node._phase == "cancelled"
-    answer = scene.node._on_cancel(Trigger.Request(), Trigger.Response())
+def test_a_rollout_is_cancelled_by_the_service(scene, probe):
+    executor = SingleThreadedExecutor()
+    executor.add_node(scene.node)
+    client = probe.node.create_client(Trigger, "task/cancel")
+    wait_until(client.service_is_ready, 10, "the service")
+
+    def cancel() -> Trigger.Response:
+        future = client.call_async(Trigger.Request())
+        wait_until(lambda: executor.spin_once(0.02) or future.done(), 10, "the answer")
+        return future.result()
+
+    assert cancel().success
+    answer = cancel()
     assert not answer.success and "nothing to cancel" in answer.message
+    executor.shutdown()

@@ -1,5 +1,4 @@
-"""The graph description: its arguments, its agreement with the nodes, and the launch file that
-reads it."""
+"""The graphs of the modes: arguments, agreement with the nodes, and the launch files that read them."""
 
 from __future__ import annotations
 
@@ -15,21 +14,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import rclpy
 import yaml
-from harness import node_class
+from harness import node_class, spinning
 from rclpy.lifecycle import TransitionCallbackReturn
 
-from dexstack.config import read_parameter_file, read_sections, share_dir
+from dexstack.config import read_sections, share_dir
 from dexstack.control.planners import PLANNERS
 from dexstack.errors import ConfigError
 from dexstack.graph.modes import MODES, Argument, NodeDescription
 from dexstack.graph.parameters import NODE_BLOCKS
 from dexstack.graph.settings import blocks_of, check_files
 from dexstack.graph.standard import LAUNCH_ARGUMENTS
+from dexstack.model.frames import FrameTree
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import StackNode
-from dexstack.nodes.robot_state import RobotStateNode
 from dexstack.nodes.tf import frame_prefix, transforms
 from dexstack.tasks import TASKS, load_task, task_files
 
@@ -38,22 +36,14 @@ SIM = MODES["sim"]
 
 @contextlib.contextmanager
 def made(node: NodeDescription, domain: int, folder: Path) -> Iterator[StackNode]:
-    """The node with its parameters and parameter files, as they reach a process of its own."""
+    """The node as it starts in a process of its own."""
     own = folder / "own.yaml"
     own.write_text(yaml.safe_dump({"/**": {"ros__parameters": dict(node.parameters)}}))
-    files = [item for path in (*node.parameter_files, own) for item in ("--params-file", str(path))]
-    rules = [item for a, b in node.remappings for item in ("-r", f"{a}:={b}")] + (
-        ["-r", f"__ns:={node.namespace}"] if node.namespace else []
-    )
-    rclpy.init(args=["--ros-args", "-r", f"__node:={node.name}", *rules, *files], domain_id=domain)
-    instance = None
-    try:
-        instance = node_class(node.module)()
-        yield instance
-    finally:
-        if instance is not None:
-            instance.destroy_node()
-        rclpy.try_shutdown()
+    rules = [f"__node:={node.name}", *(f"{a}:={b}" for a, b in node.remappings)]
+    rules += [f"__ns:={node.namespace}"] if node.namespace else []
+    arguments = [item for rule in rules for item in ("-r", rule)]
+    with spinning(domain, node_class(node.module), arguments=(*arguments, "--params-file", str(own))) as made:
+        yield made[0]
 
 
 def test_every_argument_is_described_and_has_a_valid_default():
@@ -72,7 +62,7 @@ def test_every_argument_is_described_and_has_a_valid_default():
         ({"seed": "1.5"}, "'seed' must be a whole number"),
         ({"plant": "bullet"}, "'plant' must be one of mujoco"),
         ({"colour": "red"}, "unknown argument 'colour'"),
-        ({"params": "nowhere.yaml"}, "no parameter file"),
+        ({"params": "nowhere.yaml"}, "cannot read the parameter file .*nowhere.yaml"),
         ({"seconds": "soon"}, "'seconds' must be a number"),
         ({"seconds": "-1"}, "'seconds' must lie in"),
         ({"task": "three_bal"}, "unknown task 'three_bal'; did you mean 'three_ball'"),
@@ -97,7 +87,7 @@ def test_a_task_without_a_hand_runs_in_simulation_only(mode, what):
         MODES[mode].describe({"task": "three_ball"})
 
 
-def test_goal_and_time_are_the_tasks_unless_somebody_says_otherwise():
+def test_goal_and_time_limit_default_to_those_of_the_task():
     def task(**values):
         return next(n.parameters for n in SIM.describe(values) if n.name == "task")
 
@@ -115,52 +105,40 @@ def test_goal_and_time_are_the_tasks_unless_somebody_says_otherwise():
     assert task(goal_yaw="0")["goal_yaw"] == 0.0 and not task(goal_yaw="0")["own_goals"]
 
 
-def test_balls_are_moved_by_a_servo_and_have_no_hand():
+def test_the_task_of_the_balls_has_a_servo_and_no_hand():
     names = {n.name for n in SIM.describe({"task": "three_ball", "robot_state": "yes"})}
     assert "servo" in names and not {"hand", "robot_state"} & names
     assert {n.name for n in SIM.describe({"task": "three_ball", "part": "robot"})} == {"simulator", "servo"}
 
 
-def test_a_task_of_ones_own_is_known_to_every_node_by_its_path(tmp_path):
+def test_your_own_task_reaches_every_node_by_its_path(tmp_path):
     (tmp_path / "my_task.py").write_text(
-        "from dexstack.tasks.palm_turn import PalmTurn\nclass TASK(PalmTurn):\n    name = 'mine'\n    opening_yaw = 0.5\n"
+        "from dexstack.tasks.palm_turn import PalmTurn\n"
+        "class TASK(PalmTurn):\n    name = 'mine'\n    opening_yaw = 0.5\n"
     )
     (tmp_path / "my_task.yaml").write_text("mpc: {ros__parameters: {horizon: 3}}")
     nodes = {n.name: n for n in SIM.describe({"task": str(tmp_path / "my_task.py")})}
-    assert {nodes[name].parameters["task"] for name in ("mpc", "simulator", "task", "contact_detector")} == {
-        str(tmp_path / "my_task.py")
-    }
-    assert (
-        nodes["task"].parameters["goal_yaw"] == 0.5
-        and tmp_path / "my_task.yaml" in nodes["mpc"].parameter_files
-    )
+    tasks = {nodes[name].parameters["task"] for name in ("mpc", "simulator", "task", "contact_detector")}
+    assert tasks == {str(tmp_path / "my_task.py")}
+    assert nodes["task"].parameters["goal_yaw"] == 0.5 and nodes["mpc"].parameters["horizon"] == 3
 
 
 def test_values_reach_the_nodes_they_concern():
-    nodes = {
-        n.name: n
-        for n in SIM.describe({"goal_yaw": "180", "object": "stick", "namespace": "left_hand", "seed": "3"})
-    }
+    values = {"goal_yaw": "180", "object": "stick", "namespace": "left_hand", "seed": "3"}
+    nodes = {n.name: n for n in SIM.describe(values)}
     assert nodes["task"].parameters["goal_yaw"] == pytest.approx(3.14159265)
-    assert all(
-        nodes[name].parameters["object"] == "stick"
-        for name in ("simulator", "contact_detector", "mpc", "task")
-    )
+    names = ("simulator", "contact_detector", "mpc", "task")
+    assert all(nodes[name].parameters["object"] == "stick" for name in names)
     assert nodes["simulator"].parameters["seed"] == 3
     assert {n.namespace for n in nodes.values()} == {"/left_hand"}
 
 
 SHARED = {"/diagnostics", "/rosout", "/parameter_events", "/tf", "/tf_static"}
-"""What ROS users expect under one name, whatever the namespace: every report and every frame says
-whose it is."""
+"""Topics that graphs in all namespaces share."""
 
 
 def test_graphs_in_two_namespaces_share_neither_topics_nor_frames(domain, tmp_path):
-    heavy = (
-        "mpc",
-        "contact_detector",
-        "learner",
-    )  # they import JAX; their names are relative like the others'
+    heavy = ("mpc", "contact_detector", "learner")  # they import JAX
     topics, frames = {}, {}
     for side in ("left", "right"):
         values = {
@@ -176,13 +154,12 @@ def test_graphs_in_two_namespaces_share_neither_topics_nor_frames(domain, tmp_pa
                 assert node.trigger_configure() == TransitionCallbackReturn.SUCCESS, node.get_name()
                 topics[side] |= {x.topic_name for x in (*node.publishers, *node.subscriptions)}
                 topics[side] |= {x.service_name for x in node.services}
-                if isinstance(node, RobotStateNode):
-                    tree = [*node._tree.fixed, *node._tree.moving(load_hand(side).home)]
-                    told = transforms(0.0, tree, frame_prefix(node))
-                    frames[side] = {m.child_frame_id for m in told}
-                    assert {m.header.frame_id for m in told} <= frames[side] | {"world"}, (
-                        "one tree, and the world is everybody's"
-                    )
+                if description.name == "robot_state":
+                    tree = FrameTree(load_hand(side))
+                    moving = tree.moving(load_hand(side).home)
+                    sent = transforms(0.0, [*tree.fixed, *moving], frame_prefix(node))
+                    frames[side] = {m.child_frame_id for m in sent}
+                    assert {m.header.frame_id for m in sent} <= frames[side] | {"world"}, "one tree"
     assert topics["left"] & topics["right"] <= SHARED
     assert {t.removeprefix("/left_hand") for t in topics["left"] - SHARED} == {
         t.removeprefix("/right_hand") for t in topics["right"] - SHARED
@@ -192,7 +169,7 @@ def test_graphs_in_two_namespaces_share_neither_topics_nor_frames(domain, tmp_pa
     assert len(frames["left"]) == len(frames["right"])
 
 
-def test_an_external_camera_is_heard_where_its_driver_speaks(domain, tmp_path):
+def test_an_external_camera_is_read_on_the_topics_of_its_driver(domain, tmp_path):
     values = {"perception": "camera", "camera": "external", "calibration": "tf"}
     own = {"image": "/eye/picture", "camera_info": "/eye/lens", "namespace": "left"}
     for more, image, info in (
@@ -201,9 +178,7 @@ def test_an_external_camera_is_heard_where_its_driver_speaks(domain, tmp_path):
     ):
         eyes = next(n for n in MODES["hardware"].describe(values | more) if n.name == "pose_estimator")
         assert eyes.parameters["source"] == "topic" and eyes.parameters["calibration"] == "tf"
-        file = replace(
-            eyes, parameters={**eyes.parameters, "calibration": ""}
-        )  # tf2_msgs may be missing here
+        file = replace(eyes, parameters={**eyes.parameters, "calibration": ""})  # needs no tf2_msgs
         with made(file, domain, tmp_path) as node:
             assert node.trigger_configure() == TransitionCallbackReturn.SUCCESS
             assert {image, info} <= {s.topic_name for s in node.subscriptions}
@@ -222,29 +197,22 @@ RUNS = [
 @pytest.mark.parametrize(
     ("mode", "values"), RUNS, ids=lambda x: x if isinstance(x, str) else x.get("task", "plain")
 )
-def test_nodes_exist_and_declare_what_the_graph_and_the_files_of_the_task_set(mode, values, domain, tmp_path):
+def test_nodes_declare_the_parameters_of_the_graph_and_of_the_task_files(mode, values, domain, tmp_path):
     nodes = MODES[mode].describe(values)
     assert len({n.name for n in nodes}) == len(nodes) and sum(n.ends_run for n in nodes) == 1
+    files = task_files(values.get("task", "palm_turn"), values.get("planner", "gauss_newton"))
+    sections = [section for path in files for section in read_sections(path)]
     for node in nodes:
-        sections = [read_sections(path) for path in node.parameter_files]
-        own = {name for section in sections for name in section.get(node.name, ())}
-        # a learner predicts as the planner does, so it is given the planner's parameters and takes
-        # those that it knows
-        lent = (
-            {name for section in sections for names in section.values() for name in names}
-            if node.name == "learner"
-            else set()
-        )
+        # A learner gets the planner's parameters and takes those that it knows.
+        shared = [s for s in sections if s.node == "**" or node.name == "learner" != s.node]
+        optional = {name for s in shared for name in s.values}
         with made(node, domain, tmp_path) as instance:
-            for name in set(node.parameters) - lent:
+            for name in set(node.parameters) - optional:
                 assert instance.has_parameter(name), f"{node.name} does not declare {name}"
-            assert {name for name in own if not instance.has_parameter(name)} == set(), (
-                f"the files give {node.name} what it does not take"
-            )
 
 
 def test_the_parameters_of_the_task_reach_its_nodes(domain, tmp_path):
-    """Values of config/three_ball.yaml that are not the defaults of the code."""
+    """Values of config/three_ball.yaml that differ from the defaults of the code."""
     wanted = {
         "mpc": ("iterations", 3),
         "contact_detector": ("capacity", 8),
@@ -258,46 +226,55 @@ def test_the_parameters_of_the_task_reach_its_nodes(domain, tmp_path):
             assert instance.task_type.name == "three_ball"
 
 
+@pytest.mark.parametrize("key", ["mpc", "/mpc", "/**/mpc", "/left/mpc", "left/mpc"])
+@pytest.mark.parametrize("namespace", ["", "left"])
+def test_sections_of_parameter_files_reach_the_node_in_its_namespace(namespace, key, domain, tmp_path):
+    """Files of the task and of the user, with and without a namespace."""
+    (tmp_path / "p.yaml").write_text(f"{key}: {{ros__parameters: {{u_max: 0.07}}}}")
+    values = {"task": "reorient", "namespace": namespace, "params": str(tmp_path / "p.yaml")}
+    mpc = next(n for n in SIM.describe(values) if n.name == "mpc")
+    matches = namespace == "left" or "left" not in key
+    with made(mpc, domain, tmp_path) as node:
+        assert node.get_parameter("horizon").value == 10
+        assert node.get_parameter("u_max").value == (0.07 if matches else 0.2)
+    SIM.check(values)
+    said = SIM.notes(values)
+    assert len(said) == (not matches) and all(f"section '{key}'" in sentence for sentence in said)
+
+
 def test_a_planner_comes_with_its_files():
-    nodes = {n.name: n for n in SIM.describe({"planner": "sampling"})}
-    assert nodes["mpc"].parameters["planner"] == "sampling"
-    assert all(n.parameter_files[-1].name == "palm_turn.sampling.yaml" for n in nodes.values())
+    mpc = next(n for n in SIM.describe({"planner": "sampling"}) if n.name == "mpc")
+    assert mpc.parameters["planner"] == "sampling" and mpc.parameters["horizon"] == 10
     with pytest.raises(ConfigError, match="unknown planner 'samplin'"):
         SIM.check({"planner": "samplin"})
 
 
 @pytest.mark.parametrize("planner", ("", *PLANNERS))
 @pytest.mark.parametrize("task", TASKS)
-def test_files_of_tasks_hold_only_parameters_that_there_are(task, planner):
+def test_the_files_of_tasks_have_known_parameters_only(task, planner):
     check_files(task_files(task, planner), blocks_of(load_task(task), "mujoco"))
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_parameter_files_have_the_types_ros_insists_on(task):
-    """A whole number for a decimal parameter is fine for Python and refused by ROS."""
-    blocks = {*blocks_of(load_task(task), "mujoco"), *(block for block, _ in NODE_BLOCKS)}
+def test_the_files_of_tasks_have_the_types_that_ros_requires(task):
+    """ROS rejects a whole number for a decimal parameter."""
+    blocks = {*blocks_of(load_task(task), "mujoco"), *(b for own in NODE_BLOCKS.values() for b in own)}
     defaults = {f.name: f.default for block in blocks for f in dataclasses.fields(block)}
     for path in {path for planner in PLANNERS for path in task_files(task, planner)}:
-        for node in read_sections(path):
-            for name, value in read_parameter_file(path, node).items():
-                assert type(value) is (list if isinstance(defaults[name], tuple) else type(defaults[name])), (
-                    path.name,
-                    name,
-                )
+        for name, value in ((n, v) for section in read_sections(path) for n, v in section.values.items()):
+            kind = list if isinstance(defaults[name], tuple) else type(defaults[name])
+            assert type(value) is kind, (path.name, name)
 
 
-def test_nodes_that_need_no_jax_do_not_import_it():
+def test_nodes_without_jax_do_not_import_it():
     code = "import sys, importlib; importlib.import_module(sys.argv[1]); sys.exit('jax' in sys.modules)"
     for name in ("simulator", "hand", "servo", "task", "console"):
-        assert (
-            subprocess.run([sys.executable, "-c", code, f"dexstack.nodes.{name}"], check=False).returncode
-            == 0
-        ), name
+        done = subprocess.run([sys.executable, "-c", code, f"dexstack.nodes.{name}"], check=False)
+        assert done.returncode == 0, name
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_launch_file_repeats_nothing(mode):
-    """The launch file names a mode; every name in the description stays out of it."""
+def test_a_launch_file_only_names_its_mode(mode):
     text = (share_dir() / "launch" / f"{mode}.launch.py").read_text().partition('"""\n')[2]
     names = [a.name for a in MODES[mode].arguments if a.name != mode] + [
         n.name for n in MODES[mode].describe({})
@@ -314,11 +291,10 @@ def test_every_mode_takes_the_same_arguments():
         assert all(("no effect" in a.doc) == (a.name in mode.without_effect) for a in mode.arguments)
 
 
-def test_an_argument_without_effect_is_noticed():
-    assert SIM.ignored({"interface": "pcan", "seed": "3"}) == ["interface"] and not SIM.ignored(
-        {"interface": "auto"}
-    )
-    assert MODES["hardware"].ignored({"seed": "3", "plant": "mujoco"}) == ["seed"]
+def test_an_argument_without_effect_is_reported():
+    assert SIM.notes({"interface": "pcan", "seed": "3"}) == ["'interface' has no effect in this mode"]
+    assert not SIM.notes({"interface": "auto"})
+    assert MODES["hardware"].notes({"seed": "3", "plant": "mujoco"}) == ["'seed' has no effect in this mode"]
 
 
 def test_respawn_and_simulated_time_reach_every_node():
@@ -334,11 +310,11 @@ def test_the_parts_make_the_whole(mode):
     assert sorted(names("robot") + names("planner")) == sorted(names("all"))
 
 
-def test_the_frames_stay_up_with_the_robot():
+def test_the_frames_belong_to_the_part_of_the_robot():
     assert "robot_state" in {n.name for n in SIM.describe({"part": "robot", "robot_state": "yes"})}
 
 
-def test_monitor_and_recorder_run_beside_the_graph():
+def test_monitor_and_recorder_are_added_on_request():
     nodes = {n.name: n for n in SIM.describe({"monitor": "yes", "record": "a.mcap", "object": "stick"})}
     assert nodes["monitor"].parameters["object"] == "stick" and nodes["console"].parameters["stay"]
     assert Path(nodes["recorder"].parameters["file"]).is_absolute()
@@ -359,9 +335,8 @@ def test_launch_description_matches_the_graph(mode):
     description = launch_description(mode)
     context = LaunchContext()
     arguments = [e for e in description.entities if isinstance(e, DeclareLaunchArgument)]
-    for found, expected in zip(
-        arguments, (*MODES[mode].arguments, *LAUNCH_ARGUMENTS), strict=True
-    ):  # launch adds the choices to the description
+    for found, expected in zip(arguments, (*MODES[mode].arguments, *LAUNCH_ARGUMENTS), strict=True):
+        # launch adds the choices to the description
         assert found.name == expected.name and found.description.startswith(expected.doc)
     for argument in arguments:
         argument.visit(context)
@@ -380,7 +355,3 @@ def test_argument_ranges_are_inclusive():
     assert argument.parse("0") == 0.0 and argument.parse("2") == 2.0
     with pytest.raises(ConfigError):
         argument.parse("2.001")
-
-
-def test_scripts_of_a_package_share_its_folder():
-    assert (Path(share_dir()) / "launch" / "sim.launch.py").is_file()

@@ -1,4 +1,4 @@
-"""``hardware/network/make-keystore``: what it makes holds, and rcl finds its keys there."""
+"""``hardware/network/make-keystore``: valid certificates and signatures that rcl finds."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def keystore(tmp_path_factory) -> Path:
     return folder
 
 
-def test_the_certificate_and_the_signatures_hold(keystore):
+def test_certificate_and_signatures_are_valid(keystore):
     authority, home = keystore / "public" / "ca.cert.pem", keystore / "enclaves" / "dexstack"
     assert "OK" in openssl("verify", "-CAfile", authority, home / "cert.pem")
     assert "/dexstack" in openssl("x509", "-in", home / "cert.pem", "-noout", "-subject")
@@ -57,7 +57,7 @@ def test_the_certificate_and_the_signatures_hold(keystore):
         assert (home / link).read_text() == authority.read_text()
 
 
-def test_keys_are_their_owners_only_and_never_overwritten(keystore):
+def test_keys_are_private_and_never_overwritten(keystore):
     for key in (keystore / "private" / "ca.key.pem", keystore / "enclaves" / "dexstack" / "key.pem"):
         assert key.stat().st_mode & 0o077 == 0
     before = (keystore / "private" / "ca.key.pem").read_bytes()
@@ -75,8 +75,8 @@ def test_wrong_arguments_are_one_sentence(tmp_path, arguments, message):
     assert done.returncode == 2 and message in done.stderr and not (tmp_path / "store").exists()
 
 
-def test_rcl_finds_the_keys_and_lets_nobody_in_without(keystore, tmp_path):
-    """The wheels' Fast DDS has no security: there it must refuse, rather than go on in the open."""
+def test_rcl_requires_the_keys(keystore, tmp_path):
+    """The wheels' Fast DDS has no security and must refuse to start rather than run unprotected."""
     pytest.importorskip("rclpy")
 
     def start(store: Path) -> subprocess.CompletedProcess[str]:

@@ -1,42 +1,26 @@
-"""Every node's parameters are described, typed and bounded, and refuse what is out of range,
-without any other node running."""
+"""Parameters of every node: description, type, range, and the rejection of values out of range."""
 
 from __future__ import annotations
 
 import dataclasses
 
 import pytest
-import rclpy
-from harness import NODES, node_class
+from harness import NODES, node_class, spinning
 from rclpy.parameter import Parameter
 
 from dexstack.nodes.common import StackNode
 
+OTHERS = ("servo", "learner", "recorder", "player", "monitor", "robot_state", "camera", "pose_estimator")
 
-@pytest.fixture(
-    params=(
-        *NODES,
-        "servo",
-        "learner",
-        "recorder",
-        "player",
-        "monitor",
-        "foxglove",
-        "robot_state",
-        "camera",
-        "pose_estimator",
-    )
-)
+
+@pytest.fixture(scope="module", params=(*NODES, *OTHERS))
 def node(request, domain):
-    rclpy.init(domain_id=domain)
-    made = node_class(f"dexstack.nodes.{request.param}")()
-    yield made
-    made.destroy_node()
-    rclpy.shutdown()
+    with spinning(domain, node_class(f"dexstack.nodes.{request.param}")) as (made,):
+        yield made
 
 
 def fields(node: StackNode):
-    return [f for block in node._blocks for f in dataclasses.fields(block)]
+    return [f for block in node.blocks() for f in dataclasses.fields(block)]
 
 
 def test_every_parameter_is_described(node):
@@ -46,7 +30,7 @@ def test_every_parameter_is_described(node):
         assert len(described.description) > 10, described.name
 
 
-def test_values_outside_the_range_are_refused_and_change_nothing(node):
+def test_values_out_of_range_are_rejected_and_change_nothing(node):
     tried = 0
     for field in fields(node):
         before = node.get_parameter(field.name).value
@@ -62,7 +46,7 @@ def test_values_outside_the_range_are_refused_and_change_nothing(node):
     assert tried >= 1
 
 
-def test_wrong_types_and_non_finite_values_are_refused(node):
+def test_wrong_types_and_non_finite_values_are_rejected(node):
     for field in fields(node):
         if isinstance(field.default, float):
             for wrong in ("many", float("nan")):
@@ -75,5 +59,5 @@ def test_a_good_value_reaches_the_node(node):
     value = 0.5 * (field.default + field.metadata["hi"])
     (result,) = node.set_parameters([Parameter(field.name, value=value)])
     assert result.successful
-    block = next(b for b in node._blocks if field.name in b.__dataclass_fields__)
+    block = next(b for b in node.blocks() if field.name in b.__dataclass_fields__)
     assert getattr(node.params(block), field.name) == value

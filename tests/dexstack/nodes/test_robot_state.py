@@ -1,8 +1,9 @@
-"""What rviz draws: the tree of frames is complete and agrees with the stack's kinematics, and the
-description is there for late comers."""
+"""Frames, descriptions and markers for rviz, and the views in config/ against the topics of the nodes."""
 
 from __future__ import annotations
 
+import importlib.util
+import itertools
 import json
 import re
 import xml.etree.ElementTree as ElementTree
@@ -12,11 +13,9 @@ from types import SimpleNamespace
 import mujoco
 import numpy as np
 import pytest
-import rclpy
 import yaml
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
-from harness import wait_until
-from rclpy.executors import SingleThreadedExecutor
+from harness import spinning, wait_until
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
@@ -68,124 +67,82 @@ def test_the_tree_is_complete_and_agrees_with_the_scene(side):
         np.testing.assert_allclose(named[:3, 3], X[:3, 3] + X[:3, :3] @ tip.p_BT, atol=1e-9)
 
 
-def test_every_link_with_a_body_can_be_seen():
+def test_every_link_has_a_visual():
     for side in ("right", "left"):
         links = ElementTree.parse(load_hand(side).urdf_path).getroot().findall("link")
         assert sum(len(link.findall("visual")) for link in links) >= 17
         assert all(len(link.findall("visual")) >= len(link.findall("collision")) for link in links)
 
 
-def test_the_description_waits_for_late_comers_and_there_is_no_tf_without_tf2(domain, probe):
-    rclpy.init(domain_id=domain)
-    node = RobotStateNode()
-    executor = SingleThreadedExecutor()
-    executor.add_node(node)
-    try:
-        assert node.autostart()
-        seen: list[String] = []
-        probe.node.create_subscription(String, "robot_description", seen.append, LATCHED)
-        wait_until(lambda: executor.spin_once(0.05) or seen, 10, "the description")
-        assert seen[0].data == load_hand("right").urdf_path.read_text()
-        import importlib.util
+def joint_state(t: int) -> JointState:
+    hand = load_hand("right")
+    message = JointState(name=list(hand.joint_names), position=list(hand.home))
+    message.header.stamp.sec = t
+    return message
 
+
+def test_description_and_markers_reach_late_subscribers(domain, probe):
+    descriptions: list[String] = []
+    seen: list[MarkerArray] = []
+    to_pose = probe.node.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
+    to_goal = probe.node.create_publisher(PoseStamped, "task/goal", LATCHED)
+    to_joints = probe.node.create_publisher(JointState, "joint_states", SENSOR)
+    pose, goal, seconds = PoseWithCovarianceStamped(), PoseStamped(), itertools.count(1)
+    pose.pose.pose.position.x, pose.pose.pose.orientation.w = 0.25, 1.0
+    goal.pose.position.x, goal.pose.orientation.w = 0.5, 1.0
+    to_goal.publish(goal)
+    with spinning(domain, RobotStateNode) as (node,):
+        assert node.autostart()
+        probe.node.create_subscription(String, "robot_description", descriptions.append, LATCHED)
+        probe.node.create_subscription(MarkerArray, "object_markers", seen.append, 1)
+
+        def drawn() -> bool:
+            to_pose.publish(pose)
+            to_joints.publish(joint_state(next(seconds)))
+            return descriptions and seen and len(seen[-1].markers) == 2
+
+        wait_until(drawn, 20, "the description and two markers")
         has_tf = importlib.util.find_spec("tf2_msgs") is not None
         assert ("/tf" in dict(node.get_topic_names_and_types())) == has_tf
-    finally:
-        node.stop_worker()
-        executor.shutdown()
-        node.destroy_node()
-        rclpy.shutdown()
-
-
-def test_the_goal_and_the_object_are_drawn_for_who_looks(domain, probe):
-    rclpy.init(domain_id=domain)
-    node = RobotStateNode()
-    executor = SingleThreadedExecutor()
-    executor.add_node(node)
-    try:
-        assert node.autostart()
-        seen: list[MarkerArray] = []
-        probe.node.create_subscription(MarkerArray, "object_markers", seen.append, 1)
-        to_pose = probe.node.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
-        to_goal = probe.node.create_publisher(PoseStamped, "task/goal", LATCHED)
-        to_joints = probe.node.create_publisher(JointState, "joint_states", SENSOR)
-        pose, goal = PoseWithCovarianceStamped(), PoseStamped()
-        pose.pose.pose.position.x, pose.pose.pose.orientation.w = 0.25, 1.0
-        goal.pose.position.x, goal.pose.orientation.w = 0.5, 1.0
-        to_goal.publish(goal)
-        hand = load_hand("right")
-        for k in range(1, 500):
-            joints = JointState(name=list(hand.joint_names), position=list(hand.home))
-            joints.header.stamp.sec = k
-            to_pose.publish(pose)
-            to_joints.publish(joints)
-            executor.spin_once(0.02)
-            if seen and len(seen[-1].markers) == 2:
-                break
-        object_, target = seen[-1].markers
-        assert (
-            object_.pose.position.x == 0.25
-            and target.pose.position.x == 0.5
-            and object_.color.a > target.color.a
-        )
-        corners = np.array([(p.x, p.y, p.z) for p in object_.points])
-        np.testing.assert_allclose(np.ptp(corners, axis=0), load_object("cube").size, atol=1e-6)
-    finally:
-        node.stop_worker()
-        executor.shutdown()
-        node.destroy_node()
-        rclpy.shutdown()
+    assert descriptions[0].data == load_hand("right").urdf_path.read_text()
+    object_, target = seen[-1].markers
+    assert (object_.pose.position.x, target.pose.position.x) == (0.25, 0.5)
+    assert object_.color.a > target.color.a
+    corners = np.array([(p.x, p.y, p.z) for p in object_.points])
+    np.testing.assert_allclose(np.ptp(corners, axis=0), load_object("cube").size, atol=1e-6)
 
 
 @pytest.mark.parametrize("links", [True, False])
-def test_links_that_robot_state_publisher_has_are_left_to_it(domain, probe, monkeypatch, links):
-    told: dict[str, list] = {"/tf": [], "/tf_static": []}
-    monkeypatch.setattr(
-        robot_state, "tf_message", lambda: SimpleNamespace
-    )  # stands in for TFMessage, which is not on PyPI
+def test_the_links_may_be_left_to_robot_state_publisher(domain, probe, monkeypatch, links):
+    sent: dict[str, list] = {"/tf": [], "/tf_static": []}
+    # A stand-in for TFMessage, which is not on PyPI.
+    monkeypatch.setattr(robot_state, "tf_message", lambda: SimpleNamespace)
     publisher = RobotStateNode.create_publisher
 
     def create(node, kind, name, qos):
-        return (
-            SimpleNamespace(publish=lambda m: told[name].extend(m.transforms))
-            if kind is SimpleNamespace
-            else publisher(node, kind, name, qos)
-        )
+        if kind is not SimpleNamespace:
+            return publisher(node, kind, name, qos)
+        return SimpleNamespace(publish=lambda m: sent[name].extend(m.transforms))
 
     monkeypatch.setattr(RobotStateNode, "create_publisher", create)
-    rclpy.init(args=["--ros-args", "-p", f"links:={str(links).lower()}"], domain_id=domain)
-    node = RobotStateNode()
-    executor = SingleThreadedExecutor()
-    executor.add_node(node)
-    try:
+    to_pose = probe.node.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
+    to_joints = probe.node.create_publisher(JointState, "joint_states", SENSOR)
+    pose, seconds = PoseWithCovarianceStamped(), itertools.count(1)
+    pose.pose.pose.orientation.w = 1.0
+    with spinning(domain, RobotStateNode, arguments=("-p", f"links:={str(links).lower()}")) as (node,):
         assert node.autostart()
         assert ("/robot_description" in {p.topic_name for p in node.publishers}) == links
-        to_pose = probe.node.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
-        to_joints = probe.node.create_publisher(JointState, "joint_states", SENSOR)
-        pose, hand = PoseWithCovarianceStamped(), load_hand("right")
-        pose.pose.pose.orientation.w = 1.0
-        joints = JointState(name=list(hand.joint_names), position=list(hand.home))
-        seconds = iter(range(1, 10_000))
 
-        def object_told() -> bool:
-            joints.header.stamp.sec = next(seconds)
+        def object_sent() -> bool:
+            to_joints.publish(joint_state(next(seconds)))
             to_pose.publish(pose)
-            to_joints.publish(joints)
-            executor.spin_once(0.02)
-            return "object" in {m.child_frame_id for m in told["/tf"]}
+            return "object" in {m.child_frame_id for m in sent["/tf"]}
 
-        wait_until(object_told, 10, "the object's frame")
-    finally:
-        node.stop_worker()
-        executor.shutdown()
-        node.destroy_node()
-        rclpy.shutdown()
-    urdf = ElementTree.parse(hand.urdf_path).getroot()
-    theirs = {
-        joint.find("child").get("link") for joint in urdf.findall("joint")
-    }  # robot_state_publisher has a frame for every joint
+        wait_until(object_sent, 10, "the object's frame")
+    urdf = ElementTree.parse(load_hand("right").urdf_path).getroot()
+    theirs = {joint.find("child").get("link") for joint in urdf.findall("joint")}
     (root,) = {link.get("name") for link in urdf.findall("link")} - theirs
-    ours = {m.child_frame_id for messages in told.values() for m in messages}
+    ours = {m.child_frame_id for messages in sent.values() for m in messages}
     assert ours == {"palm", root, "object"} | (theirs if links else set())
 
 
@@ -205,9 +162,8 @@ def displays(part) -> list[dict]:
     return mine + [display for x in inside for display in displays(x)]
 
 
-def test_rviz_asks_for_no_more_than_publishers_offer():
-    """A reliable reader hears no best-effort writer, one that wants old messages no volatile
-    one."""
+def test_rviz_requests_no_more_than_publishers_offer():
+    """A reliable reader gets nothing from a best-effort writer, a latched one nothing from a volatile one."""
     offers = {
         use.name: getattr(wire, use.qos)
         for node in reference_nodes()
@@ -225,7 +181,7 @@ def test_rviz_asks_for_no_more_than_publishers_offer():
             assert offer.durability == DurabilityPolicy.TRANSIENT_LOCAL, display["Name"]
 
 
-def test_the_goal_that_is_set_in_rviz_reaches_its_reader():
+def test_the_goal_set_in_rviz_reaches_its_reader():
     (tool,) = displays(
         yaml.safe_load((share_dir() / "config" / "dexstack.rviz").read_text())["Visualization Manager"][
             "Tools"
@@ -240,10 +196,10 @@ def test_the_goal_that_is_set_in_rviz_reaches_its_reader():
     assert (
         tool["Topic"]["Value"] == "goal_pose" and tool["Topic"]["Reliability Policy"] == "Reliable" and reads
     )
-    assert all(one.durability == DurabilityPolicy.VOLATILE for one in reads), "the tool keeps nothing"
+    assert all(one.durability == DurabilityPolicy.VOLATILE for one in reads), "the tool is volatile"
 
 
-def test_the_tree_of_diagnostics_has_every_node_once():
+def test_the_diagnostics_groups_contain_every_node_once():
     analyzers = yaml.safe_load((share_dir() / "config" / "diagnostics.yaml").read_text())["analyzers"][
         "ros__parameters"
     ]
@@ -251,7 +207,7 @@ def test_the_tree_of_diagnostics_has_every_node_once():
     assert sorted(named) == sorted(f"/{node.name}" for node in reference_nodes())
 
 
-def test_foxglove_looks_at_topics_that_there_are_and_calls_services_that_there_are():
+def test_the_foxglove_layout_uses_existing_topics_and_services():
     layout = json.loads((share_dir() / "config" / "dexstack.foxglove.json").read_text())
     nodes = list(reference_nodes())
     panels, uses = layout["configById"], [use for node in nodes for use in node.uses]
@@ -283,7 +239,7 @@ def test_foxglove_looks_at_topics_that_there_are_and_calls_services_that_there_a
     assert sorted(placed(layout["layout"])) == sorted(panels)
 
 
-def test_rviz_and_rqt_look_at_topics_that_there_are():
+def test_rviz_and_rqt_show_existing_topics():
     code = "".join(path.read_text() for path in Path(nodes.__path__[0]).glob("*.py"))
     wanted = topics_in("dexstack.rviz") | topics_in("dexstack.perspective")
     assert {

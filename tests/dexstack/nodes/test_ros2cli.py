@@ -1,5 +1,4 @@
-"""A stranger with the genuine `ros2` command looks at a running graph, asks, sets, publishes,
-calls."""
+"""The `ros2` command on a running graph: lists, parameters, topics and services."""
 
 from __future__ import annotations
 
@@ -13,9 +12,9 @@ from harness import NODES, Run, wait_until
 from rcl_interfaces.msg import Parameter
 from ros2_command import listed, program, ros2
 
-from dexstack.cli.bench.probe import Probe
 from dexstack.config import share_dir
 from dexstack.nodes.wire import LATCHED
+from tests.acceptance.probe import Probe
 
 WHY = "ros2cli comes with a ROS 2 installation only; .ci/genuine-ros.sh runs these tests without one"
 ros2param = pytest.importorskip("ros2param.api", reason=WHY)
@@ -23,15 +22,14 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module", autouse=True)
-def no_daemon_stays(domain):
+def stop_daemon(domain):
     yield
     subprocess.run([program(), "daemon", "stop"], capture_output=True, timeout=60)
 
 
 @pytest.fixture(scope="module")
 def running(domain, tmp_path_factory):
-    """A graph that turns the cube for as long as the tests of this module take, and the one who
-    listens to it."""
+    """A probe of a graph that runs as long as the tests of this module."""
     run = Run(
         tmp_path_factory.mktemp("run"),
         "--goal-yaw",
@@ -64,19 +62,19 @@ def test_nodes_topics_and_services_are_listed(running):
 
 
 @pytest.fixture
-def stranger(running, domain):
-    """A node of somebody who knows nothing of the graph."""
+def outsider(running, domain):
+    """A node that is not part of the graph."""
     rclpy.init(domain_id=domain)
-    node = rclpy.create_node("stranger")
+    node = rclpy.create_node("outsider")
     yield node
     node.destroy_node()
     rclpy.shutdown()
 
 
-def test_every_parameter_of_every_node_is_listed_described_and_set_under_load(stranger):
+def test_every_parameter_of_every_node_is_listed_described_and_set_under_load(outsider):
     count = 0
     for name in NODES:
-        who = {"node": stranger, "node_name": f"/{name}"}
+        who = {"node": outsider, "node_name": f"/{name}"}
         names = sorted(ros2param.call_list_parameters(**who).result().result.names)
         described = ros2param.call_describe_parameters(**who, parameter_names=names).descriptors
         values = ros2param.call_get_parameters(**who, parameter_names=names).values
@@ -97,12 +95,12 @@ def test_every_parameter_of_every_node_is_listed_described_and_set_under_load(st
     assert "200.0" in ros2("param", "get", "/mpc", "orientation_weight", "--no-daemon", "--spin-time", "10")
 
 
-def test_joint_states_are_heard_with_the_commands_defaults(running):
+def test_joint_states_are_received_with_the_default_quality_of_service(running):
     said = ros2("topic", "echo", "--once", "/joint_states", "--full-length")
     assert "joint_0.0" in said and said.count("- ") >= 3 * 16
 
 
-def test_a_goal_is_published_with_the_commands_defaults(running):
+def test_a_goal_is_published_with_the_default_quality_of_service(running):
     goals = []
     listens = running.node.create_subscription(PoseStamped, "task/goal", goals.append, LATCHED)
     wait_until(lambda: goals, 20, "the goal so far")
@@ -124,6 +122,6 @@ def test_the_hand_is_stopped_and_enabled_from_the_command_line(running):
     wait_until(lambda: running.values("hand").get("enabled") == "True", 20, "the servo to be on")
 
 
-def test_a_launch_file_tells_its_arguments(domain):
+def test_a_launch_file_shows_its_arguments(domain):
     said = ros2("launch", str(share_dir() / "launch" / "sim.launch.py"), "--show-args")
     assert "'goal_yaw'" in said and "'standard'" in said

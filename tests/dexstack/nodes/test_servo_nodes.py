@@ -100,7 +100,7 @@ def pair(domain):
         one.close()
 
 
-# --- hand -------------------------------------------------------------------------------------------------------------------------
+# --- hand
 
 
 class Bench:
@@ -131,6 +131,22 @@ class Bench:
             "a torque",
         )
         return self.torques[-1]
+
+
+@contextlib.contextmanager
+def ticking(bench: Bench):
+    """Feedback goes on in another thread."""
+    end = threading.Event()
+
+    def run() -> None:
+        while not end.is_set():
+            bench.tick()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    yield
+    end.set()
+    thread.join()
 
 
 def test_hand_is_limp_until_commanded_and_ends_with_zero_torque(pair):
@@ -166,7 +182,7 @@ def test_stop_service_is_immediate_and_enable_needs_a_new_command(pair):
     wait_until(lambda: any(bench.tick().effort), 5, "the hand to push again")
 
 
-def test_new_gains_start_limp(pair):
+def test_parameters_can_only_be_tightened_while_the_hand_is_driven(pair):
     hand = pair(HandNode)
     hand.activate()
     bench = Bench(hand)
@@ -175,15 +191,52 @@ def test_new_gains_start_limp(pair):
     wait_until(lambda: any(bench.tick().effort), 5, "the hand to push")
     refused = hand.node.set_parameters([Parameter("kp", value=2.0)])[0]
     assert not refused.successful and "'kp' can only be tightened while the hand is enabled" in refused.reason
-    assert not hand.node.set_parameters([Parameter("runaway", value=3.0)])[0].successful
+    for name, value in (("runaway", 3.0), ("period", 0.004), ("obeyed", 0.01), ("kd", 0.1)):
+        assert not hand.node.set_parameters([Parameter(name, value=value)])[0].successful
     assert any(bench.tick().effort)
-    assert hand.node.set_parameters([Parameter("kp", value=0.9)])[0].successful
-    assert not any(bench.tick().effort)
+    bench.command.publish(joint_state(bench.t, position=PUSH))
+    with ticking(bench):
+        assert hand.node.set_parameters([Parameter("kp", value=0.9)])[0].successful
     assert hand.call("hand/stop").success
-    assert hand.node.set_parameters([Parameter("kp", value=2.0)])[0].successful, "nobody drives"
+    assert hand.node.set_parameters([Parameter("kp", value=2.0)])[0].successful, "not driven"
     assert not hand.node.set_parameters([Parameter("hand", value="left")])[0].successful, (
         "the hand cannot change while configured"
     )
+
+
+def test_a_parameter_that_changes_while_the_hand_holds_does_not_drop_the_object(pair):
+    hand = pair(HandNode)
+    hand.activate()
+    bench = Bench(hand)
+    bench.tick()
+    bench.command.publish(joint_state(bench.t, position=PUSH))
+    wait_until(lambda: np.abs(bench.tick().effort).max() > 0.05, 5, "the hand to push")
+    with ticking(bench):
+        assert hand.call("hand/hold").success
+        assert hand.node.set_parameters([Parameter("kp", value=0.8)])[0].successful
+    assert np.abs(bench.tick().effort).max() > 0.02 and hand.node.status()[2]["mode"] == "hold"
+
+
+def test_a_second_publisher_is_named_and_takes_nothing(pair):
+    hand = pair(HandNode)
+    hand.activate()
+    bench = Bench(hand)
+    other = rclpy.create_node("forgotten")
+    try:
+        second = other.create_publisher(JointState, "joint_command", COMMAND)
+        wait_until(lambda: second.get_subscription_count(), 5, "the hand node")
+        for k in range(100):
+            bench.command.publish(joint_state(bench.t, position=PUSH))
+            bench.tick()
+            if k > 5:
+                second.publish(JointState(name=NAMES, position=array("d", HAND.home - 0.2)))
+            bench.tick()
+        _, text, values = hand.node.status()
+        assert values["command_owner"] == "peer" and "forgotten are refused" in text
+        pushed = np.array(bench.tick().effort)[HAND.home + 0.1 < PUSH]
+        assert np.all(pushed > 0.0), "only the owner moves the hand"
+    finally:
+        other.destroy_node()
 
 
 def test_lifecycle_can_be_walked_again_and_again(pair):
@@ -206,7 +259,7 @@ def test_wrong_configuration_is_refused_in_one_sentence(pair, capfd):
     assert "unknown hand 'middle'" in capfd.readouterr().err
 
 
-# --- simulator --------------------------------------------------------------------------------------------------------------------
+# --- simulator
 
 
 class Puppeteer:
@@ -247,13 +300,17 @@ def test_simulator_runs_without_a_hand_and_waits_for_a_slow_one(pair):
     simulator = pair(SimulatorNode)
     hand = Puppeteer(simulator)
     simulator.activate()
-    assert 0.7 < hand.speed(1.0) < 1.1, "nobody answers: nobody is waited for"
+    assert 0.7 < hand.speed(1.0) < 1.1, "without an answer it does not wait"
     wait_until(lambda: hand.clock and hand.poses, 2, "clock and pose")
 
     hand.delay, hand.torque = 0.012, [0.0] * 16
     hand.speed(0.3)
     assert hand.speed(1.0) < 0.5, "12 ms for each 3 ms period: the clock must slow down"
-    assert simulator.node._hand.timeouts == 0
+
+    def timeouts() -> int:
+        return simulator.node.status()[2]["torque_timeouts"]
+
+    assert timeouts() == 0
 
     hand.delay, before = 0.0, np.array(hand.feedback[-1][1].position)
     hand.torque = [0.0] * 12 + [0.0, 0.0, 0.3, 0.0]
@@ -264,9 +321,11 @@ def test_simulator_runs_without_a_hand_and_waits_for_a_slow_one(pair):
     )
 
     hand.torque = None
-    wait_until(lambda: simulator.node._hand.timeouts == 1, 2, "the simulator to miss the hand")
+    wait_until(
+        lambda: simulator.node.status()[2]["torque_timeouts"] == 1, 2, "the simulator to miss the hand"
+    )
     assert 0.7 < hand.speed(1.0) < 1.1
-    assert simulator.node._hand.timeouts == 1
+    assert simulator.node.status()[2]["torque_timeouts"] == 1
 
 
 @pytest.mark.flaky(reruns=3)  # in real time: another process may take the core for longer than a hand waits

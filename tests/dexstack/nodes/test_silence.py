@@ -1,4 +1,4 @@
-"""Why nothing comes: said in a sentence, whatever is wrong with who should publish."""
+"""Silent topics: one sentence says why no message arrives."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from types import SimpleNamespace
 import pytest
 import rclpy
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
-from harness import wait_until
-from rclpy.executors import SingleThreadedExecutor
+from harness import spinning, wait_until
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from dexstack.nodes import common
@@ -22,14 +21,15 @@ SPOT = [0.0, 0.0, 0.1, 1.0, 0.0, 0.0, 0.0]
 
 
 class Reader(StackNode):
-    """Reads poses reliably, and one goal that its publisher keeps."""
+    """Reader of poses, reliable, and of a latched goal."""
 
     def __init__(self) -> None:
-        super().__init__("reader")
         self.said: list[str] = []
-        self._logger = SimpleNamespace(
-            warning=self.said.append, fatal=self.said.append, error=self.said.append
-        )
+        self.log = self.said.append
+        super().__init__("reader")
+
+    def get_logger(self):
+        return SimpleNamespace(warning=self.log, fatal=self.log, error=self.log)
 
     def configure(self) -> None:
         self.poses = self.newest(PoseWithCovarianceStamped, "object_pose", COMMAND, read_pose)
@@ -48,25 +48,14 @@ class Reader(StackNode):
 @pytest.fixture
 def pair(domain, monkeypatch):
     monkeypatch.setattr(common, "START", 0.0)
-    rclpy.init(domain_id=domain)
     elsewhere = rclpy.Context()
     elsewhere.init(domain_id=domain)
-    reader, writer = Reader(), rclpy.create_node("someone", context=elsewhere)
-    executor = SingleThreadedExecutor()
-    executor.add_node(reader)
-    spinner = threading.Thread(target=executor.spin)
-    spinner.start()
-    try:
+    writer = rclpy.create_node("someone", context=elsewhere)
+    with spinning(domain, Reader) as (reader,):
         assert reader.autostart()
         yield reader, writer
-    finally:
-        reader.stop_worker()
-        executor.shutdown()
-        spinner.join()
-        reader.destroy_node()
-        writer.destroy_node()
-        elsewhere.shutdown()
-        rclpy.shutdown()
+    writer.destroy_node()
+    elsewhere.shutdown()
 
 
 def says(reader, sentence, meanwhile=lambda: None):
@@ -84,12 +73,12 @@ def pose(frame="world"):
     return message
 
 
-def test_nobody_publishes_and_it_is_said_once_in_the_log(pair):
+def test_a_topic_without_publisher_is_logged_once(pair):
     reader, _ = pair
     for _ in range(5):
-        says(reader, "nobody publishes object_pose")
+        says(reader, "no node publishes object_pose")
     wait_until(lambda: reader.said, 5, "the log")
-    assert reader.said == ["nobody publishes object_pose"]
+    assert reader.said == ["no node publishes object_pose"]
 
 
 def test_a_control_loop_does_not_wait_for_the_log(pair):
@@ -101,25 +90,25 @@ def test_a_control_loop_does_not_wait_for_the_log(pair):
         go_on.wait(10)
         said.append(text)
 
-    reader._logger = SimpleNamespace(warning=slow, error=slow)
+    reader.log = slow
     reader.say(WARNING, "one", about="a motor")
     assert begun.wait(5)
     reader.say(WARNING, "two", about="a motor")
     reader.say(SEVERE, "three")
-    assert not said, "the log still waits, and this thread goes on"
+    assert not said, "the log blocks, this thread does not"
     go_on.set()
     wait_until(lambda: len(said) == 2, 5, "the log")
-    assert said == ["one", "three"], "of the same thing once in 5 s"
+    assert said == ["one", "three"], "once in 5 s per subject"
 
 
-def test_who_publishes_another_type_is_named(pair):
+def test_a_publisher_of_another_type_is_named(pair):
     reader, writer = pair
     writer.create_publisher(PoseStamped, "object_pose", 10)
     kinds = "geometry_msgs/msg/PoseStamped, and this node reads geometry_msgs/msg/PoseWithCovarianceStamped"
     says(reader, f"someone publishes object_pose as {kinds}")
 
 
-def test_quality_of_service_that_does_not_fit_is_said(pair):
+def test_an_incompatible_quality_of_service_is_reported(pair):
     reader, writer = pair
     to = writer.create_publisher(
         PoseWithCovarianceStamped,
@@ -129,20 +118,20 @@ def test_quality_of_service_that_does_not_fit_is_said(pair):
     reason = "Best effort publisher and reliable subscription"
     says(
         reader,
-        f"someone publishes object_pose so that this node cannot hear it: {reason}",
+        f"someone publishes object_pose with an incompatible quality of service: {reason}",
         lambda: to.publish(pose()),
     )
 
 
-def test_a_publisher_that_says_nothing_is_named_until_it_speaks(pair):
+def test_a_silent_publisher_is_named_until_it_publishes(pair):
     reader, writer = pair
     to = writer.create_publisher(PoseWithCovarianceStamped, "object_pose", COMMAND)
-    says(reader, "someone publishes object_pose, and nothing comes")
+    says(reader, "someone publishes object_pose, but no message arrives")
     says(reader, "", lambda: to.publish(pose()))
-    says(reader, "someone publishes object_pose, and nothing comes")
+    says(reader, "someone publishes object_pose, but no message arrives")
 
 
-def test_a_frame_that_nobody_knows_is_said(pair):
+def test_an_unknown_frame_is_reported(pair):
     reader, writer = pair
     to = writer.create_publisher(PoseWithCovarianceStamped, "object_pose", COMMAND)
     sentence = "every message on object_pose is dropped: frame 'map', 'world' expected"
@@ -150,9 +139,9 @@ def test_a_frame_that_nobody_knows_is_said(pair):
     assert any("frame 'map'" in said for said in reader.said)
 
 
-def test_what_is_published_once_and_kept_need_not_come_again(pair):
+def test_a_latched_message_needs_no_repetition(pair):
     reader, writer = pair
-    assert reader.silent(reader.goal) == "nobody publishes task/goal"
+    assert reader.silent(reader.goal) == "no node publishes task/goal"
     message = PoseStamped()
     fill_pose(message.pose, SPOT)
     writer.create_publisher(PoseStamped, "task/goal", LATCHED).publish(message)

@@ -1,5 +1,4 @@
-"""What a ROS 2 installation brings takes over from the graph's own nodes, and nothing changes where
-it brings nothing."""
+"""Standard nodes of a ROS 2 installation in place of the graph's own."""
 
 from __future__ import annotations
 
@@ -10,7 +9,13 @@ from standard_packages import PROGRAMS, install
 
 from dexstack.errors import ConfigError
 from dexstack.graph.modes import MODES
-from dexstack.graph.standard import StandardNode, find_program, rviz, use_standard_nodes
+from dexstack.graph.standard import (
+    StandardNode,
+    find_program,
+    foxglove_bridge,
+    rviz,
+    use_standard_nodes,
+)
 
 EVERYTHING = {"robot_state": "yes", "record": "run.mcap", "perception": "camera"}
 
@@ -31,14 +36,15 @@ def standard(nodes, *, simulated=True) -> dict[str, StandardNode]:
     return {n.name: n for n in use_standard_nodes(nodes, simulated=simulated) if isinstance(n, StandardNode)}
 
 
-def test_nothing_changes_where_nothing_is_installed(prefix):
+def test_nothing_changes_without_installed_packages(prefix):
     own = graph()
     assert use_standard_nodes(own, simulated=True) == own
-    with pytest.raises(ConfigError, match="rviz2"):
-        rviz(own, simulated=True)
+    for start, package in ((rviz, "ros-.*-rviz2"), (foxglove_bridge, "ros-.*-foxglove-bridge")):
+        with pytest.raises(ConfigError, match=package):
+            start(own, simulated=True)
 
 
-def test_a_machine_without_an_index_has_no_packages(monkeypatch):
+def test_without_an_ament_index_no_package_is_found(monkeypatch):
     monkeypatch.delenv("AMENT_PREFIX_PATH", raising=False)
     assert find_program("rviz2", "rviz2") is None
 
@@ -46,25 +52,19 @@ def test_a_machine_without_an_index_has_no_packages(monkeypatch):
 @pytest.mark.parametrize(
     ("package", "name"), [("robot_state_publisher",) * 2, ("diagnostic_aggregator", "analyzers")]
 )
-def test_a_package_starts_its_program_and_no_other(prefix, package, name):
+def test_a_package_starts_only_its_program(prefix, package, name):
     install(prefix, package)
     (node,) = standard(graph()).values()
     assert node.name == name and node.command == [str(prefix / "lib" / package / PROGRAMS[package])]
 
 
-@pytest.mark.parametrize("package", ["rosbag2_transport", "image_transport"])
-def test_a_program_without_its_plugin_is_left_alone(prefix, package):
-    install(prefix, package)
-    assert standard(graph()) == {}
-
-
-def test_a_package_without_its_program_is_left_alone(prefix):
-    install(prefix, "robot_state_publisher")
+def test_a_package_without_its_program_or_plugin_is_not_used(prefix):
+    install(prefix, "rosbag2_transport", "image_transport", "robot_state_publisher")
     (prefix / "lib" / "robot_state_publisher" / "robot_state_publisher").unlink()
     assert standard(graph()) == {}
 
 
-def test_the_links_have_one_publisher(prefix):
+def test_the_links_have_a_single_publisher(prefix):
     install(prefix, "robot_state_publisher")
     nodes = {n.name: n for n in use_standard_nodes(graph(namespace="left", hand="left"), simulated=True)}
     own, publisher = nodes["robot_state"], nodes["robot_state_publisher"]
@@ -74,13 +74,13 @@ def test_the_links_have_one_publisher(prefix):
     assert ("/clock", "/left/clock") in publisher.remappings and publisher.parameters["use_sim_time"]
 
 
-def test_time_is_the_machines_where_the_hand_is_real(prefix):
+def test_a_real_hand_runs_on_system_time(prefix):
     install(prefix, "robot_state_publisher")
     nodes = standard(MODES["hardware"].describe({"robot_state": "yes"}), simulated=False)
     assert "use_sim_time" not in nodes["robot_state_publisher"].parameters
 
 
-def test_rosbag2_records_in_the_recorders_place_and_never_over_a_bag(prefix, tmp_path):
+def test_rosbag2_replaces_the_recorder_and_never_overwrites_a_bag(prefix, tmp_path):
     install(prefix, "rosbag2_transport", "rosbag2_storage_mcap")
     for name in ("run", "run_1"):
         nodes = standard(graph(record=str(tmp_path / "run.mcap")))
@@ -90,7 +90,7 @@ def test_rosbag2_records_in_the_recorders_place_and_never_over_a_bag(prefix, tmp
     assert "recorder" not in {n.name for n in use_standard_nodes(graph(), simulated=True)}
 
 
-def test_a_compressed_picture_is_made_from_one_that_is_sent_best_effort(prefix):
+def test_pictures_are_compressed_from_a_best_effort_topic(prefix):
     install(prefix, "image_transport", "compressed_image_transport")
     node = standard(graph(namespace="left"))["image_republisher"]
     assert node.parameters["qos_overrides./left/object_pose/image.subscription.reliability"] == "best_effort"
@@ -98,26 +98,22 @@ def test_a_compressed_picture_is_made_from_one_that_is_sent_best_effort(prefix):
     assert "image_republisher" not in standard(graph(perception="truth"))
 
 
-def test_one_aggregator_is_for_all_graphs(prefix):
+def test_a_graph_in_a_namespace_starts_no_aggregator(prefix):
     install(prefix, "diagnostic_aggregator")
     assert "analyzers" in standard(graph(part="robot")) and "analyzers" not in standard(graph(part="planner"))
     assert "analyzers" not in standard(graph(namespace="left"))
 
 
-def test_a_window_that_was_closed_stays_closed(prefix):
+def test_rviz_is_not_restarted(prefix):
     install(prefix, "rviz2")
     node = rviz(graph(namespace="left"), simulated=True)
     assert not node.respawn and node.namespace == "/left"
     assert node.command[1] == "-d" and Path(node.command[2]).is_file()
 
 
-def test_the_bridge_shows_to_this_machine_and_lets_nobody_move_anything(prefix):
-    assert "foxglove_bridge" not in standard(graph(foxglove="yes"))
+def test_the_bridge_serves_this_machine_and_only_allows_to_stop_the_hand(prefix):
     install(prefix, "foxglove_bridge")
-    nodes = {n.name: n for n in use_standard_nodes(graph(foxglove="yes"), simulated=True)}
-    bridge = nodes["foxglove_bridge"]
-    assert "foxglove" not in nodes and bridge.parameters["address"] == "127.0.0.1"
-    assert (
-        "clientPublish" not in bridge.parameters["capabilities"]
-        and "parameters" not in bridge.parameters["capabilities"]
-    )
+    bridge = foxglove_bridge(graph(namespace="left"), simulated=True)
+    assert bridge.namespace == "/left" and bridge.parameters["address"] == "127.0.0.1"
+    assert not {"clientPublish", "parameters"} & set(bridge.parameters["capabilities"])
+    assert bridge.parameters["service_whitelist"] == [".*/hand/stop$"] and bridge.parameters["use_sim_time"]

@@ -1,5 +1,4 @@
-"""The supervisor with small stand-in processes: restarts, giving up, and no orphan whatever happens
-to it."""
+"""The supervisor with stand-in processes: restarts, giving up, and no orphans."""
 
 from __future__ import annotations
 
@@ -22,23 +21,19 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Stand(NodeDescription):
-    """A node whose process is a line of Python, with ``pids`` to append its own process id to."""
+    """A node that runs Python code and appends its process id to the file ``pids``."""
 
     code: str = ""
     pids: str = ""
 
     @property
     def command(self) -> list[str]:
-        return [
-            sys.executable,
-            "-S",
-            "-c",
-            f"import os; print(os.getpid(), file=open({self.pids!r}, 'a'))\n{self.code}",
-        ]
+        register = f"import os; print(os.getpid(), file=open({self.pids!r}, 'a'))"
+        return [sys.executable, "-S", "-c", f"{register}\n{self.code}"]
 
 
 SLEEP = "import time\ntime.sleep(600)"
-DEAF = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(600)"
+IGNORES = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(600)"
 
 
 def pids(path: Path) -> list[int]:
@@ -60,10 +55,13 @@ def test_a_run_ends_with_the_node_that_ends_it(tmp_path):
     assert not any(alive(pid) for pid in pids(other))
 
 
-def test_a_node_that_crashes_is_restarted(tmp_path):
+def test_a_crashed_node_is_restarted(tmp_path):
     lives, end_of_run = tmp_path / "x", tmp_path / "l"
     once = f"import os\nif len(open({str(lives)!r}).readlines()) == 1: os.kill(os.getpid(), 9)\n{SLEEP}"
-    second = f"import time\nopen({str(lives)!r}, 'a')\nwhile len(open({str(lives)!r}).readlines()) < 2: time.sleep(.01)"
+    second = (
+        f"import time\nopen({str(lives)!r}, 'a')\n"
+        f"while len(open({str(lives)!r}).readlines()) < 2: time.sleep(.01)"
+    )
     end = supervise(
         tmp_path,
         Stand("x", code=once, pids=str(lives)),
@@ -72,7 +70,7 @@ def test_a_node_that_crashes_is_restarted(tmp_path):
     assert end.restarts == {"x": 1} and not end.failure
 
 
-def test_a_node_that_cannot_start_ends_the_run_with_its_last_words(tmp_path):
+def test_a_node_that_cannot_start_ends_the_run_with_its_output(tmp_path):
     end = supervise(
         tmp_path,
         Stand(
@@ -86,7 +84,7 @@ def test_a_node_that_cannot_start_ends_the_run_with_its_last_words(tmp_path):
     assert len(pids(tmp_path / "x")) == supervisor.ATTEMPTS
 
 
-def test_a_wrong_configuration_is_not_tried_again(tmp_path):
+def test_an_unusable_configuration_is_not_restarted(tmp_path):
     end = supervise(
         tmp_path,
         Stand(
@@ -98,13 +96,13 @@ def test_a_wrong_configuration_is_not_tried_again(tmp_path):
     assert "no such hand" in end.failure and len(pids(tmp_path / "x")) == 1
 
 
-def test_a_node_deaf_to_interrupts_is_killed(tmp_path, monkeypatch):
+def test_a_node_that_ignores_interrupts_is_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(supervisor, "PATIENCE", 0.3)
     ready = tmp_path / "deaf"
     wait = f"import time\nwhile not os.path.exists({str(ready)!r}): time.sleep(.01)\ntime.sleep(0.2)"
     supervise(
         tmp_path,
-        Stand("deaf", code=DEAF, pids=str(ready)),
+        Stand("deaf", code=IGNORES, pids=str(ready)),
         Stand("last", code=wait, pids=str(tmp_path / "l"), ends_run=True),
     )
     assert not any(alive(pid) for pid in pids(ready))
@@ -156,10 +154,7 @@ def test_two_graphs_get_two_domains(monkeypatch):
         ("localhost", "planner", None, "LOCALHOST"),
     ],
 )
-def test_nothing_of_a_whole_graph_leaves_the_machine_unless_somebody_says_so(
-    monkeypatch, discovery, part, inherited, expected
-):
-    """For `dexstack up` and for the launch files alike."""
+def test_a_whole_graph_stays_on_this_machine_by_default(monkeypatch, discovery, part, inherited, expected):
     monkeypatch.delenv("ROS_AUTOMATIC_DISCOVERY_RANGE", raising=False)
     if inherited:
         monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", inherited)
@@ -169,7 +164,7 @@ def test_nothing_of_a_whole_graph_leaves_the_machine_unless_somebody_says_so(
     )
 
 
-def test_what_the_user_has_set_stays(monkeypatch):
+def test_environment_variables_of_the_user_are_kept(monkeypatch):
     monkeypatch.setenv("ROS_DOMAIN_ID", "77")
     monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET")
     with graph_environment() as one, graph_environment() as two:

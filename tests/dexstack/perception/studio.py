@@ -7,7 +7,7 @@ import numpy as np
 
 from dexstack.model.objects import load_object
 from dexstack.perception.bundle import object_bundle
-from dexstack.perception.params import SimulatedCameraParams
+from dexstack.perception.camera_params import SimulatedCameraParams
 from dexstack.perception.se3 import Transform, exp
 from dexstack.perception.simulated import SimulatedCamera
 

@@ -1,4 +1,4 @@
-"""Tag bundles: what is packaged, what is read, what is refused."""
+"""Tag bundles: the packaged ones, reading, rejections."""
 
 import numpy as np
 import pytest
@@ -17,10 +17,8 @@ def test_the_tags_of_every_object_lie_on_its_surface_and_fit_it(name):
         reach = tag.edge * 10 / 8  # the white border belongs to the tag
         corners = tag.X_OT.apply(reach / 2 * np.array([[-1, 1, 0], [1, 1, 0], [1, -1, 0], [-1, -1, 0]]))
         height = np.einsum("fi,pfi->pf", planes[0], corners[:, None] - planes[1][None]).max(axis=1)
-        assert height.min() > -1.5e-3 and height.max() < 1.5e-3, (
-            name,
-            tag.tag,
-        )  # print that lies flat on, or bends with, the surface
+        # the print lies flat on the surface, or bends with it
+        assert height.min() > -1.5e-3 and height.max() < 1.5e-3, (name, tag.tag)
         assert np.linalg.det(tag.X_OT.R) == pytest.approx(1.0)
 
 
@@ -48,8 +46,8 @@ GOOD = {"id": 3, "edge": 0.03, "centre": [0, 0, 0.02], "normal": [0, 0, 2], "up"
         ({"edge": -0.1}, "edge' must lie in"),
         ({"edge": float("nan")}, "edge"),
         ({"centre": [0, 0]}, "3 finite numbers"),
-        ({"up": [0, 1, 1]}, "square to each other"),
-        ({"normal": [0, 0, 0]}, "square to each other"),
+        ({"up": [0, 1, 1]}, "must be perpendicular"),
+        ({"normal": [0, 0, 0]}, "must be perpendicular"),
         ({"size": 1}, "exactly the entries"),
     ],
 )
@@ -62,15 +60,15 @@ def test_a_malformed_bundle_is_one_clear_error(tmp_path, change, message):
         load_bundle(path)
 
 
-def test_missing_and_double_tags(tmp_path):
+def test_missing_and_duplicate_tags_are_rejected(tmp_path):
     path = tmp_path / "b.yaml"
     path.write_text(yaml.safe_dump({"name": "x", "tags": [GOOD, GOOD]}))
-    with pytest.raises(ConfigError, match="the tag 3 is there twice"):
+    with pytest.raises(ConfigError, match="the tag 3 is listed twice"):
         load_bundle(path)
     path.write_text("name: x\ntags: []\n")
     with pytest.raises(ConfigError, match="list of tags"):
         load_bundle(path)
     with pytest.raises(ConfigError, match="unknown object 'teapot'"):
         object_bundle("teapot")
-    with pytest.raises(ConfigError, match="carries no tags"):
+    with pytest.raises(ConfigError, match="has no tags"):
         object_bundle(tmp_path / "thing.yaml")

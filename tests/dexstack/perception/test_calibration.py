@@ -1,4 +1,4 @@
-"""Camera pose, tag layout and printed sheets, each against the truth it was made from."""
+"""Camera pose, tag layout and printed sheets, each against its ground truth."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from dexstack.model.hand import load_hand
 from dexstack.perception.bundle import Tag, TagBundle, base_bundle, load_bundle, object_bundle
 from dexstack.perception.calibration import calibrate_camera, load_mount
 from dexstack.perception.camera import CameraModel
+from dexstack.perception.camera_params import MOUNT, MountParams, usual_mount
 from dexstack.perception.layout import learn_layout
-from dexstack.perception.params import MOUNT, MountParams, usual_mount
 from dexstack.perception.se3 import Transform, difference, exp
 from dexstack.perception.sheet import place, rectangles, whole, write_sheet
 from dexstack.perception.sources import read_folder, simulated_hand
@@ -27,7 +27,7 @@ from dexstack.perception.tags import Detection, TagDetector, bitmap
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_the_camera_is_found_where_it_stands(tmp_path, side):
+def test_the_cameras_pose_is_found(tmp_path, side):
     """The command, its file, and the frame conventions from palm to world."""
     path = tmp_path / "mount.yaml"
     command = ["calibrate", "camera", "--source", "sim", "--hand", side, "--pictures", "8"]
@@ -38,23 +38,19 @@ def test_the_camera_is_found_where_it_stands(tmp_path, side):
     assert picture.shape == (480, 640, 3)
 
 
-def test_the_usual_place_is_mirrored_for_a_left_hand_and_a_chosen_one_is_not():
-    as_a_node_has_them = make_params(
-        MountParams, {f.name: list(f.default) for f in dataclasses.fields(MountParams)}
-    )
-    right, left = (as_a_node_has_them.X_WC(side) for side in ("right", "left"))
+def test_the_default_pose_is_mirrored_for_a_left_hand_and_a_chosen_one_is_not():
+    lists = {f.name: list(f.default) for f in dataclasses.fields(MountParams)}  # as a node's parameters
+    right, left = (make_params(MountParams, lists).X_WC(side) for side in ("right", "left"))
     assert right == MOUNT
     mirror = np.diag([1.0, -1.0, 1.0])
-    assert (
-        np.allclose(left.p, mirror @ right.p)
-        and np.allclose(left.R[:, 2], mirror @ right.R[:, 2])
-        and np.linalg.det(left.R) > 0
-    )
+    np.testing.assert_allclose(left.p, mirror @ right.p)
+    np.testing.assert_allclose(left.R[:, 2], mirror @ right.R[:, 2], atol=1e-12)
+    assert np.linalg.det(left.R) > 0
     chosen = MountParams(camera_position=(0.0, 0.1, 0.4))
     assert np.allclose(chosen.X_WC("left").p, [0.0, 0.1, 0.4])
 
 
-def test_wrong_intrinsics_and_a_moved_tag_are_noticed():
+def test_wrong_intrinsics_and_a_moved_tag_are_detected():
     recording = simulated_hand("right", 6, 0)
     base = base_bundle()
     found = [TagDetector(decimate=1.0).detect(p) for p in recording.pictures]
@@ -63,10 +59,8 @@ def test_wrong_intrinsics_and_a_moved_tag_are_noticed():
     K = recording.camera.K.copy()
     K[[0, 1], [0, 1]] *= 1.15
     wrong = calibrate_camera(found, base, CameraModel(640, 480, K, np.zeros(0)))
-    assert (
-        wrong.focal_ratio == pytest.approx(1 / 1.15, abs=0.02)
-        and 1.0 - wrong.focal_ratio > 3 * wrong.focal_sigma
-    )
+    assert wrong.focal_ratio == pytest.approx(1 / 1.15, abs=0.02)
+    assert 1.0 - wrong.focal_ratio > 3 * wrong.focal_sigma
     askew = dict(base.tags)
     askew[40] = Tag(40, 0.024, Transform(askew[40].X_OT.R, askew[40].X_OT.p + np.array([0.0, 0.008, 0.0])))
     without = calibrate_camera(found, TagBundle("base", askew), recording.camera)
@@ -78,40 +72,31 @@ def test_wrong_intrinsics_and_a_moved_tag_are_noticed():
 def observed(
     truth: TagBundle, camera: CameraModel, X_CO: Transform, rng: np.random.Generator
 ) -> list[Detection]:
-    """What a picture of ``truth`` shows, with a detector's errors."""
+    """Return the detections in a picture of ``truth``, with a detector's errors."""
     found = []
     for tag in truth.tags.values():
         p_C = X_CO.apply(tag.corners)
         if (X_CO.R @ tag.normal) @ p_C.mean(axis=0) < -0.3 * np.linalg.norm(p_C.mean(axis=0)):
-            found.append(
-                Detection(tag.tag, camera.project(p_C) + rng.normal(0, 0.06, (4, 2)), 99.0, np.ones(4, bool))
-            )
+            corners = camera.project(p_C) + rng.normal(0, 0.06, (4, 2))
+            found.append(Detection(tag.tag, corners, 99.0, np.ones(4, bool)))
     return found
 
 
+def displaced(tag: Tag, rng: np.random.Generator) -> Tag:
+    R = exp(rng.normal(0, 0.1, 3)) @ tag.X_OT.R
+    return Tag(tag.tag, tag.edge, Transform(R, tag.X_OT.p + rng.normal(0, 0.003, 3)))
+
+
 @pytest.mark.parametrize("anchor", [None, 2])
-def test_a_layout_that_is_only_roughly_known_is_learned(anchor):
+def test_a_roughly_known_layout_is_learned(anchor):
     rng = np.random.default_rng(0)
     nominal, camera = object_bundle("cube"), Studio().camera
-    truth = TagBundle(
-        "cube",
-        {
-            t: tag
-            if t == anchor
-            else Tag(
-                t,
-                tag.edge,
-                Transform(exp(rng.normal(0, 0.1, 3)) @ tag.X_OT.R, tag.X_OT.p + rng.normal(0, 0.003, 3)),
-            )
-            for t, tag in nominal.tags.items()
-        },
-    )
+    tags = {t: tag if t == anchor else displaced(tag, rng) for t, tag in nominal.tags.items()}
+    truth = TagBundle("cube", tags)
     pictures = [observed(truth, camera, any_pose(rng, 0.35), rng) for _ in range(40)]
     layout = learn_layout(pictures, nominal, camera, anchor)
     assert layout.residual < 0.15 and set(layout.bundle.tags) == set(truth.tags)
-    first = (
-        2 if anchor is None else anchor
-    )  # where everything is relative to one tag, the frame does not matter
+    first = 2 if anchor is None else anchor  # relative to one tag, the frame does not matter
     for t in truth.tags:
         a, b = (x.tags[first].X_OT.inverse.compose(x.tags[t].X_OT) for x in (layout.bundle, truth))
         way = difference(a, b)
@@ -121,7 +106,7 @@ def test_a_layout_that_is_only_roughly_known_is_learned(anchor):
     assert max(p for p, _ in layout.moved.values()) > 2e-3
 
 
-def test_a_layout_needs_tags_that_are_seen_together():
+def test_a_layout_needs_pictures_with_several_tags():
     rng = np.random.default_rng(1)
     nominal, camera = object_bundle("cube"), Studio().camera
     alone = [observed(nominal, camera, any_pose(rng), rng)[:1] for _ in range(10)]
@@ -131,25 +116,10 @@ def test_a_layout_needs_tags_that_are_seen_together():
         learn_layout(alone, nominal, camera, anchor=99)
 
 
-def test_the_layout_command(tmp_path):
+def test_the_layout_command_finds_the_tags(tmp_path):
     path = tmp_path / "tags.yaml"
-    assert (
-        main(
-            [
-                "calibrate",
-                "tags",
-                "--source",
-                "sim",
-                "--pictures",
-                "12",
-                "--output",
-                str(path),
-                "--json",
-                str(tmp_path / "r.json"),
-            ]
-        )
-        == 0
-    )
+    command = ["calibrate", "tags", "--source", "sim", "--pictures", "12"]
+    assert main([*command, "--output", str(path), "--json", str(tmp_path / "r.json")]) == 0
     assert np.abs(load_bundle(path).points - object_bundle("cube").points).max() < 1e-3
 
 
@@ -171,30 +141,23 @@ def test_a_sheet_is_true_to_scale(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["cube", "foambrick", "stick"])
-def test_what_is_printed_is_what_is_found(name):
-    """The rectangles of every tag, filled in a picture, are that tag, upright."""
+def test_a_printed_tag_is_detected_upright(name):
     for tag in object_bundle(name).tags.values():
         scale = 6.0  # px per mm
         size = round(whole(tag) * scale)
         page = np.full((size, size), 255, np.uint8)
         for white, left, bottom, width, height in rectangles(tag):
-            low, high = (
-                np.round(np.array([left, left + width]) * scale).astype(int),
-                np.round((whole(tag) - np.array([bottom + height, bottom])) * scale).astype(int),
-            )
-            page[high[0] : high[1], low[0] : low[1]] = 255 if white else 0
+            columns = np.round(np.array([left, left + width]) * scale).astype(int)
+            rows = np.round((whole(tag) - np.array([bottom + height, bottom])) * scale).astype(int)
+            page[rows[0] : rows[1], columns[0] : columns[1]] = 255 if white else 0
         small = cv2.resize(page, (100, 100), interpolation=cv2.INTER_AREA)
-        assert (
-            np.abs(
-                cv2.resize(small, (10, 10), interpolation=cv2.INTER_AREA).astype(int) - bitmap(tag.tag)
-            ).max()
-            < 60
-        )
+        modules = cv2.resize(small, (10, 10), interpolation=cv2.INTER_AREA)
+        assert np.abs(modules.astype(int) - bitmap(tag.tag)).max() < 60
         (found,) = TagDetector(decimate=1.0).detect(np.pad(small, 30, constant_values=255))
         assert found.tag == tag.tag and found.corners[0] == pytest.approx([39.5, 39.5], abs=1.0)
 
 
-def test_sheets_have_as_many_pages_as_they_need_and_no_overlap():
+def test_tags_on_a_sheet_do_not_overlap():
     big = TagBundle("big", {t: Tag(t, 0.06, Transform(np.eye(3), np.zeros(3))) for t in range(9)})
     pages = place(big, "letter")
     assert len(pages) > 1 and sum(map(len, pages)) == 9

@@ -11,7 +11,7 @@ LEAST_DELAY = 0.04
 
 
 class World:
-    """Two clocks of ours and one of a device, and pictures that arrive late."""
+    """The system's two clocks, a device's clock, and pictures that arrive late."""
 
     def __init__(self, drift: float = 0.0, jitter: float = 0.005, seed: int = 0) -> None:
         self.true, self.drift, self.jitter = 0.0, drift, jitter
@@ -21,8 +21,7 @@ class World:
         self.clock = DeviceClock(lambda: self.now, lambda: self.now + self.system_offset)
 
     def picture(self) -> float:
-        """How much too new the stamp of the next picture is [s]; its least delay is not known to
-        anybody."""
+        """Return the error of the next picture's stamp [s]; its least delay is not known."""
         self.true += 1.0 / 30.0
         self.now = self.true + LEAST_DELAY + self.jitter * self._rng.random()
         stamp = self.clock.system_time(self.true * (1.0 + self.drift) + self.device_offset)
@@ -40,13 +39,13 @@ def test_drift_is_followed(drift):
     assert np.all(late > LEAST_DELAY - 0.002) and np.all(late < LEAST_DELAY + 0.002)
 
 
-def test_a_least_delay_that_is_known_is_taken_off():
+def test_a_known_least_delay_is_subtracted():
     clock = DeviceClock(lambda: 5.0, lambda: 1005.0, least_delay=LEAST_DELAY)
     assert clock.system_time(123.0) == pytest.approx(1005.0 - LEAST_DELAY)
 
 
 @pytest.mark.parametrize("step", [1.0, -1.0, 3600.0])
-def test_a_step_of_the_systems_clock_is_passed_on_at_once(step):
+def test_a_step_of_the_systems_clock_takes_effect_at_once(step):
     world = World()
     errors(world, 20.0)
     world.system_offset += step
@@ -54,7 +53,7 @@ def test_a_step_of_the_systems_clock_is_passed_on_at_once(step):
 
 
 @pytest.mark.parametrize("step", [5.0, -5.0])
-def test_a_device_whose_clock_is_set_anew(step):
+def test_a_step_of_the_devices_clock_is_followed(step):
     world = World()
     errors(world, 20.0)
     world.device_offset += step

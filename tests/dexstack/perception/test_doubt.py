@@ -1,5 +1,5 @@
-"""Pictures that do not say enough: one face that may be mirrored, tags that a finger covers in
-part, an object that was knocked away."""
+"""Ambiguous pictures: one face that may be mirrored, tags partly covered by a finger, a displaced
+object."""
 
 from dataclasses import replace
 
@@ -9,8 +9,8 @@ import pytest
 from studio import FRONTAL, TILTED
 
 from dexstack.perception import estimator as module
+from dexstack.perception.camera_params import EstimatorParams
 from dexstack.perception.estimator import PoseEstimator, Sight
-from dexstack.perception.params import EstimatorParams
 from dexstack.perception.se3 import Transform, difference, exp
 
 STILL = Transform(np.eye(3), np.zeros(3))
@@ -25,13 +25,10 @@ def beyond(X: Transform, truth: Transform) -> bool:
     return bool(np.linalg.norm(way[:3]) > 0.005 or np.linalg.norm(way[3:]) > np.radians(5.0))
 
 
-def test_the_first_sight_of_one_face_needs_a_second_that_agrees(studio, monkeypatch):
-    """The mirrored pose of one face, taken for the right one in a single picture, is never told."""
-    grey = studio.grey(FRONTAL)
-    solve, mirrored = (
-        module.solve_bundle,
-        Transform(FRONTAL.R @ exp(np.array([-0.8, 0.0, 0.0])), FRONTAL.p + np.array([0.0, 0.02, 0.0])),
-    )
+def test_a_single_face_must_be_confirmed_by_a_second_picture(studio, monkeypatch):
+    """A mirrored pose in a single picture is never reported."""
+    grey, solve = studio.grey(FRONTAL), module.solve_bundle
+    mirrored = Transform(FRONTAL.R @ exp(np.array([-0.8, 0.0, 0.0])), FRONTAL.p + np.array([0.0, 0.02, 0.0]))
     pictures = iter([True, False, False, False])
 
     def confused(*args):
@@ -49,21 +46,20 @@ def test_two_faces_need_no_second_picture(studio):
     assert follow(studio).process(0.0, studio.grey(TILTED)).sight is Sight.SEEN
 
 
-def test_a_frozen_camera_is_believed_no_longer_than_one_that_sees_nothing(studio):
+def test_a_frozen_camera_is_used_no_longer_than_one_without_tags(studio):
     e, coast = follow(studio), EstimatorParams.coast
     grey = [studio.grey(TILTED) for _ in range(2)]
     seen = [(t, e.process(t, grey[0].copy())) for t in np.arange(0.0, 1.0, 1 / 30)]
     assert not [t for t, o in seen if o.estimate is not None and t > EstimatorParams.frozen_after + coast]
     assert seen[-1][1].sight is Sight.FROZEN
     spread = [np.trace(o.estimate.covariance) for _, o in seen if o.estimate is not None]
-    assert spread[-1] > 10.0 * spread[2], "and what it says is doubted more and more"
-    assert e.process(1.0, grey[1]).sight is Sight.SEEN, "another picture of the same, with its own noise"
+    assert spread[-1] > 10.0 * spread[2], "its uncertainty grows"
+    assert e.process(1.0, grey[1]).sight is Sight.SEEN, "a picture with other noise"
 
 
 @pytest.mark.parametrize("side", range(4))
-def test_a_tag_whose_edge_is_covered_gives_the_right_pose_or_none(studio, side):
-    """A bar as bright as the card lies over a part of one edge, as a finger does; the square found
-    there is another one."""
+def test_a_tag_with_a_covered_edge_gives_the_right_pose_or_none(studio, side):
+    """A bar as bright as the card covers a part of one edge, as a finger does."""
     clean = studio.grey(FRONTAL)
     corners, *others = (d.corners for d in follow(studio).process(0.0, clean).detections)
     for other in others:  # the only tag that can be read
@@ -85,12 +81,11 @@ def test_a_tag_whose_edge_is_covered_gives_the_right_pose_or_none(studio, side):
                 assert outcome.estimate is None or not beyond(outcome.estimate.X_WO, FRONTAL), (
                     f"{share:g} of the edge, {depth:g} deep"
                 )
-    assert covered, "some of the bars are noticed"
+    assert covered, "some of the bars are detected"
 
 
-def test_an_object_that_is_knocked_away_is_believed_as_soon_as_two_faces_show_it(studio):
-    """One picture in which it is not where it was expected, so that the next is searched as a
-    whole."""
+def test_a_displaced_object_is_found_when_two_faces_show_it(studio):
+    """After one picture without it in the search window, the whole picture is searched."""
     e = follow(studio)
     for k in range(10):
         assert e.process(k / 30, studio.grey(TILTED)).sight is Sight.SEEN
@@ -100,8 +95,7 @@ def test_an_object_that_is_knocked_away_is_believed_as_soon_as_two_faces_show_it
     assert outcome.sight is Sight.SEEN and not beyond(outcome.estimate.X_WO, there)
 
 
-def test_an_unseen_object_is_not_thought_to_spin_on(studio):
-    """Whatever it did before, no prediction between two pictures is a jump."""
+def test_the_prediction_of_an_unseen_object_does_not_jump(studio):
     e = follow(studio)
     for k in range(12):
         e.process(k / 30, studio.grey(Transform(exp(np.array([0.0, 0.0, 0.2 * k])) @ TILTED.R, TILTED.p)))

@@ -1,23 +1,23 @@
-"""The filter: its algebra against finite differences, its honesty against chance, and what it
-refuses."""
+"""The filter: its covariance against samples of the model, rejected observations, and the estimator
+on top of it."""
 
 import numpy as np
 import pytest
 from studio import FRONTAL, TILTED
 
-from dexstack.bench.tracking import CHI2_95, Motion, occlusions
+from dexstack.perception.camera_params import EstimatorParams, SimulatedCameraParams
 from dexstack.perception.estimator import PoseEstimator, Sight
 from dexstack.perception.filter import AGREE, PoseFilter
-from dexstack.perception.params import EstimatorParams, SimulatedCameraParams
 from dexstack.perception.se3 import Transform, difference, exp
 from experiments.perception.pictures import measure_tracking
+from tests.acceptance.tracking import CHI2_95, Motion, occlusions
 
 STILL = Transform(np.eye(3), np.zeros(3))
 SIGMA = np.array([1e-3] * 3 + [5e-3] * 3)
 
 
 def wander(rng: np.random.Generator, p: EstimatorParams, seconds: float, dt: float) -> list[Transform]:
-    """A motion drawn from the filter's own model."""
+    """Draw a motion from the filter's model."""
     v, X, path = np.zeros(6), STILL, []
     q = np.array([p.acceleration_noise] * 3 + [p.turn_noise] * 3)
     for _ in range(round(seconds / dt)):
@@ -44,9 +44,7 @@ def test_normalised_errors_are_chi_square_on_the_model_and_through_occlusions():
             if hidden[k] and f.running:
                 f.predict(k / 30)
             else:
-                assert f.update(k / 30, Transform(exp(e[3:]) @ X.R, X.p + e[:3]), np.diag(SIGMA**2)), (
-                    "a good observation was refused"
-                )
+                assert f.update(k / 30, Transform(exp(e[3:]) @ X.R, X.p + e[:3]), np.diag(SIGMA**2))
             d = difference(f.X, X)
             nees.append(d @ np.linalg.solve(f.covariance, d))
     assert np.mean(nees) == pytest.approx(6.0, rel=0.15)
@@ -65,7 +63,7 @@ def test_the_predicted_covariance_is_the_spread_of_the_model():
     assert np.sqrt(np.diag(f.covariance) - SIGMA**2) == pytest.approx(ends.std(axis=0), rel=0.2)
 
 
-def test_a_wrong_observation_is_refused_and_a_new_place_is_believed_only_when_it_stays():
+def test_a_wrong_observation_is_rejected_and_a_new_place_is_accepted_when_it_persists():
     f = make(EstimatorParams())
     for k in range(30):
         f.update(k / 30, STILL, np.diag(SIGMA**2))
@@ -80,18 +78,16 @@ def test_a_wrong_observation_is_refused_and_a_new_place_is_believed_only_when_it
 
 @pytest.fixture(scope="module")
 def swinging() -> Motion:
-    """The cube turns to and fro before the camera, with two or three faces in view."""
+    """The cube swings before the camera, with two or three faces in view."""
     t = np.arange(0.0, 8.0, 0.02)
-    yaw, lift = 0.5 * np.sin(2.0 * t), 0.01 * np.sin(3.0 * t)
-    pose = [
-        Transform(exp(np.array([0, 0, y])), np.array([0.0, 0.0, 0.04 + z])).pose
-        for y, z in zip(yaw, lift, strict=True)
-    ]
+    turns, places = np.zeros((2, len(t), 3))
+    turns[:, 2], places[:, 2] = 0.5 * np.sin(2.0 * t), 0.04 + 0.01 * np.sin(3.0 * t)
+    pose = [Transform(exp(turn), place).pose for turn, place in zip(turns, places, strict=True)]
     return Motion(t, np.zeros((len(t), 0)), np.array(pose))
 
 
 @pytest.mark.slow
-def test_a_film_with_occlusions_is_followed_honestly(swinging):
+def test_errors_on_a_film_with_occlusions_agree_with_the_covariance(swinging):
     r = measure_tracking(swinging, SimulatedCameraParams(), 0.3, seed=0)
     assert r.occluded > 0.2 * r.frames and r.wrong_jumps == 0
     nees = np.concatenate([r.seen.nees, r.predicted.nees])
@@ -99,7 +95,7 @@ def test_a_film_with_occlusions_is_followed_honestly(swinging):
     assert np.percentile(r.seen.shift, 95) < 1e-3 and np.degrees(np.percentile(r.seen.turn, 95)) < 1.0
 
 
-def test_after_a_while_without_tags_there_is_no_pose(studio):
+def test_the_pose_is_lost_after_the_coasting_time(studio):
     estimator = PoseEstimator(
         studio.bundle, studio.camera, STILL, EstimatorParams(coast=0.2, frozen_after=1.0)
     )
@@ -122,20 +118,19 @@ def test_pictures_out_of_order_are_not_used(studio):
     grey = studio.grey(TILTED)
     assert estimator.process(5.0, grey).sight is Sight.SEEN
     assert estimator.process(4.9, grey).sight is Sight.STALE and estimator.process(5.0, grey).estimate is None
-    assert estimator.process(0.0, grey).sight is Sight.SEEN, "a clock that was set back is a new beginning"
+    assert estimator.process(0.0, grey).sight is Sight.SEEN, "a clock that was set back restarts it"
 
 
 def test_a_covariance_in_the_world_turns_with_the_camera(studio):
     grey = studio.grey(FRONTAL)
     X_WC = Transform(exp(np.array([0.0, 0.0, np.pi / 2])), np.zeros(3))
     estimators = [PoseEstimator(studio.bundle, studio.camera, X, EstimatorParams()) for X in (STILL, X_WC)]
-    here, there = (
-        [e.process(t, grey) for t in (1.0, 1.03)][-1].estimate for e in estimators
-    )  # one face needs a second picture
+    # one face needs a second picture
+    here, there = ([e.process(t, grey) for t in (1.0, 1.03)][-1].estimate for e in estimators)
     assert np.allclose(there.X_WO.p, X_WC.R @ here.X_WO.p)
     swap = np.kron(np.eye(2), X_WC.R)
     assert np.allclose(there.covariance, swap @ here.covariance @ swap.T)
-    assert here.covariance[2, 2] > 4 * here.covariance[0, 0], "depth is what one face tells least"
+    assert here.covariance[2, 2] > 4 * here.covariance[0, 0], "depth is the least certain"
 
 
 def test_the_search_window_finds_what_the_whole_picture_shows(studio):

@@ -1,19 +1,21 @@
-"""Camera and joint zeros from tags on the fingertips, against the truth they were made from."""
+"""Camera pose and joint zeros from tags on the fingertips, against ground truth."""
 
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist
 
 from dexstack.cli.main import main
 from dexstack.errors import ConfigError
 from dexstack.hand.calibration import load_offsets
 from dexstack.model.hand import load_hand
 from dexstack.perception.calibration import load_mount
+from dexstack.perception.camera_params import usual_mount
 from dexstack.perception.hand_eye import FIRST_TAG, Look, calibrate_hand_eye, fingertip_bundle, postures
-from dexstack.perception.params import usual_mount
 from dexstack.perception.se3 import Transform, difference, exp
 from dexstack.perception.sources import FINE
 from dexstack.perception.tags import Detection
@@ -23,17 +25,11 @@ X_WP = Transform.of_pose([*HAND.p_WP, *HAND.quat_WP])
 
 
 def links_P(q: np.ndarray) -> list[Transform]:
-    """The last links in the palm frame, body by body: written apart from what is tested."""
-    X: list[Transform] = []
-    for body in HAND.bodies:
-        if body.joint is None:
-            X.append(Transform(np.eye(3), np.zeros(3)))
-        else:
-            X.append(
-                X[body.parent].compose(
-                    Transform(body.R_PB_at_zero @ exp(q[body.joint] * body.axis), body.p_PB)
-                )
-            )
+    """Return the last links in the palm frame, independently of the tested code."""
+    X = [Transform(np.eye(3), np.zeros(3))]
+    for body in HAND.bodies[1:]:
+        turned = Transform(body.R_PB_at_zero @ exp(q[body.joint] * body.axis), body.p_PB)
+        X.append(X[body.parent].compose(turned))
     return [X[tip.body] for tip in HAND.fingertips]
 
 
@@ -45,7 +41,7 @@ def looks(
     loose: float = 0.0,
     seed: int = 0,
 ) -> list[Look]:
-    """What a camera sees; ``loose``: how far the caps shift from picture to picture [m]."""
+    """Return a camera's pictures; ``loose``: shift of the caps from picture to picture [m]."""
     rng, tags, found = np.random.default_rng(seed), fingertip_bundle(HAND).tags.values(), []
     for q in postures(count, rng):
         here = []
@@ -54,11 +50,8 @@ def looks(
             shift = rng.normal(0.0, loose, 3) if loose else 0.0
             normal, centre = X_CL.R @ tag.normal, X_CL.apply(tag.X_OT.p[None])[0]
             uv = FINE.camera.project(X_CL.apply(tag.corners + shift))
-            if (
-                normal @ centre < -0.4 * np.linalg.norm(centre)
-                and uv.min() > 0
-                and (uv < [FINE.image_width, FINE.image_height]).all()
-            ):
+            inside = uv.min() > 0 and (uv < [FINE.image_width, FINE.image_height]).all()
+            if normal @ centre < -0.4 * np.linalg.norm(centre) and inside:
                 here.append(Detection(tag.tag, uv + rng.normal(0.0, noise, (4, 2)), 99.0, np.ones(4, bool)))
         found.append(Look(q + zeros, here))
     return found
@@ -79,79 +72,55 @@ def test_camera_and_zeros_are_found_within_a_millimetre_and_a_quarter_degree():
 
 
 @pytest.mark.slow
-def test_loose_caps_are_refused():
-    assert (
-        "held-out pictures are off"
-        in calibrate_hand_eye(looks(somewhere(2), np.zeros(16), loose=0.004), HAND, FINE.camera).trouble
-    )
+def test_loose_caps_are_rejected():
+    found = looks(somewhere(2), np.zeros(16), loose=0.004)
+    assert "held-out pictures are off" in calibrate_hand_eye(found, HAND, FINE.camera).trouble
 
 
-def test_a_camera_that_was_moved_is_refused():
+def test_a_camera_that_was_moved_is_rejected():
     X_PC, zeros = somewhere(2), np.zeros(16)
     moved = Transform(X_PC.R @ exp(np.array([0.0, 0.04, 0.0])), X_PC.p)
-    both = [
-        b if k % 2 else a
-        for k, (a, b) in enumerate(zip(looks(X_PC, zeros), looks(moved, zeros), strict=True))
-    ]
+    both = looks(X_PC, zeros)
+    both[1::2] = looks(moved, zeros)[1::2]
     assert "held-out pictures are off" in calibrate_hand_eye(both, HAND, FINE.camera).trouble
 
 
-def test_a_sweep_that_hardly_sees_a_finger_is_refused():
-    found = [
-        Look(look.q, [d for d in look.found if d.tag != FIRST_TAG + 3])
-        for look in looks(somewhere(3), np.zeros(16))
-    ]
+def test_a_sweep_with_too_few_pictures_of_a_finger_is_rejected():
+    found = looks(somewhere(3), np.zeros(16))
+    found = [look._replace(found=[d for d in look.found if d.tag != FIRST_TAG + 3]) for look in found]
     with pytest.raises(ConfigError, match=r"did not see enough of tag 53 \(thumb\): 0 of 60"):
         calibrate_hand_eye(found, HAND, FINE.camera)
 
 
 @pytest.mark.slow
 def test_the_command_moves_the_emulated_hand_and_keeps_both(tmp_path):
-    """With wrong zeros and a camera that stands somewhere else than usual, both unknown to the
-    command."""
+    """Its zeros and the camera's pose are not the defaults, and unknown to the command."""
     zeros = np.linspace(-0.1, 0.1, 16)[np.random.default_rng(0).permutation(16)]
     mount, results = tmp_path / "mount.yaml", tmp_path / "r.json"
-    command = [
-        "calibrate",
-        "hand-eye",
-        "--interface",
-        "emulated",
-        "--yes",
-        "--calibration-dir",
-        str(tmp_path),
-        "--seed",
-        "5",
-    ]
+    command = ["calibrate", "hand-eye", "--interface", "emulated", "--yes", "--seed", "5"]
+    command += ["--calibration-dir", str(tmp_path)]
     wrong = f"--emulator-arguments=--zero-offsets {' '.join(f'{x:.4f}' for x in zeros)}"
     assert main([*command, wrong, "--output", str(mount), "--json", str(results)]) == 0
     found = json.loads(results.read_text())["results"]
     assert found["true_error_mm"] < 1.0 and found["true_error_deg"] < 0.25
     np.testing.assert_allclose(load_offsets(tmp_path, "EMU00001"), zeros, atol=np.radians(0.25))
     way = difference(load_mount(mount, HAND), usual_mount("right"))
-    assert np.linalg.norm(way[:3]) > 0.005, "it did not stand there"
+    assert np.linalg.norm(way[:3]) > 0.005, "the camera's pose was not the default"
     assert main([*command, "--postures", "8", "--output", str(mount)]) != 0, "too few pictures"
 
 
-def test_what_the_tags_are_glued_on_is_drawn(tmp_path):
-    """Numbers out of the drawings, against the tags' places; braces that close."""
+def test_the_carriers_of_tags_are_drawn(tmp_path):
+    """The drawings' numbers agree with the tags' places, and their braces match."""
     for name in ("base", "fingertips"):
         assert main(["calibrate", "sheet", "--object", name, "--output", str(tmp_path / f"{name}.scad")]) == 0
     plate, cap = ((tmp_path / f"{name}.scad").read_text() for name in ("base", "fingertips"))
     for text in (plate, cap):
         assert all(text.count(a) == text.count(b) for a, b in ("{}", "[]", "()"))
-    centres = [
-        line.partition("translate([")[2].partition("]")[0]
-        for line in plate.splitlines()
-        if "// tag 4" in line
-    ]
-    places = np.array([[float(x) for x in centre.split(",")[:2]] for centre in centres])
-    expected = np.array(
-        [[-22.0, -125.0], [22.0, -125.0], [-22.0, -165.0], [22.0, -165.0]]
-    )  # palm y and z [mm], hardware/tags.md
-    apart = lambda p: np.linalg.norm(p[:, None] - p[None], axis=2)  # noqa: E731
-    np.testing.assert_allclose(apart(places), apart(expected), atol=0.01)
-    assert places[1] @ [1.0, 0.0] > 0.0, (
-        "print to the reader: palm y is to the right of one who looks along −x with z up"
-    )
+    found = re.findall(r"translate\(\[(.*?),(.*?),.*// tag 4", plate)
+    places = np.array(found, float)
+    # palm y and z [mm], hardware/tags.md
+    expected = np.array([[-22.0, -125.0], [22.0, -125.0], [-22.0, -165.0], [22.0, -165.0]])
+    np.testing.assert_allclose(pdist(places), pdist(expected), atol=0.01)
+    assert places[1, 0] > 0.0, "seen from the front, along −x with z up, palm y points to the right"
     assert "cube([25.000, 25.000, 2])" in cap and "sphere(r = 12.250" in cap
     assert main(["calibrate", "sheet", "--object", "cube", "--output", str(tmp_path / "cube.scad")]) != 0

@@ -1,5 +1,4 @@
-"""Every kind of picture a camera sends becomes the same grey picture, or is refused with one
-line."""
+"""Conversion of cameras' pictures to grey, and rejections in one line."""
 
 import cv2
 import numpy as np
@@ -12,7 +11,7 @@ GREY = np.tile(np.linspace(16, 235, W).astype(np.uint8), (H, 1))
 
 
 def encoded(encoding: str) -> np.ndarray:
-    """GREY as a camera with this encoding would send it, rows of bytes."""
+    """Return GREY in an encoding, as rows of bytes."""
     kind = ENCODINGS[encoding]
     if kind.channels == 2:
         chroma = np.full_like(GREY, 128)
@@ -28,10 +27,8 @@ def encoded(encoding: str) -> np.ndarray:
 def test_every_encoding_gives_the_same_picture(encoding):
     grey = to_grey(encoded(encoding).tobytes(), W, H, encoding)
     assert grey.shape == (H, W) and grey.dtype == np.uint8 and grey.flags.c_contiguous
-    if ENCODINGS[encoding].bytes == 2:  # scaled to its own brightness
-        assert (
-            np.corrcoef(grey.ravel(), GREY.ravel())[0, 1] > 0.99 and grey.max() == 255
-        )  # its brightest percent is cut off
+    if ENCODINGS[encoding].bytes == 2:  # scaled so that the brightest percent is white
+        assert np.corrcoef(grey.ravel(), GREY.ravel())[0, 1] > 0.99 and grey.max() == 255
     else:
         assert np.abs(grey.astype(int) - GREY).max() <= 1
 
@@ -56,15 +53,15 @@ def test_rows_may_be_padded_and_big_endian():
 @pytest.mark.parametrize(
     ("data", "width", "height", "encoding", "step", "message"),
     [
-        (b"", W, H, "mono8", 0, "0 bytes for 32 x 24 pixels of 'mono8'"),
+        (b"", W, H, "mono8", 0, "0 bytes do not fit 32 x 24 pixels of 'mono8'"),
         (GREY.tobytes()[:-1], W, H, "mono8", 0, "767 bytes"),
-        (GREY.tobytes(), W, H, "rgb8", 0, "768 bytes for 32 x 24 pixels of 'rgb8' in rows of 96"),
+        (GREY.tobytes(), W, H, "rgb8", 0, "768 bytes do not fit 32 x 24 pixels of 'rgb8' in rows of 96"),
         (GREY.tobytes(), W, H, "mono8", W - 1, "rows of 31 bytes"),
         (GREY.tobytes(), W, H, "jpeg", 0, "encoding 'jpeg' is not known"),
         (b"", 0, 0, "mono8", 0, "an image of 0 x 0 pixels"),
     ],
 )
-def test_what_does_not_fit_is_refused_in_one_line(data, width, height, encoding, step, message):
+def test_data_that_do_not_fit_are_rejected_in_one_line(data, width, height, encoding, step, message):
     with pytest.raises(BadImage, match=message) as caught:
         to_grey(data, width, height, encoding, step)
     assert "\n" not in str(caught.value)

@@ -1,8 +1,7 @@
-"""The same truth through another renderer: MuJoCo's, with textures, where this machine has an
-off-screen OpenGL.
+"""Poses from pictures of another renderer, MuJoCo's with textures, on machines with off-screen OpenGL.
 
-It shares nothing with the painted pictures: not how a tag's bitmap lies on its face, nor how a
-camera projects.
+It shares no code with the package's renderer, neither for the tags' orientation nor for the
+projection.
 """
 
 from __future__ import annotations

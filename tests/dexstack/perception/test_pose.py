@@ -1,30 +1,30 @@
-"""Detection and joint pose against the truth of the renderer."""
+"""Tag detection and bundle pose against the renderer's ground truth."""
 
 import cv2
 import numpy as np
 import pytest
 from studio import FRONTAL, TILTED, Studio, any_pose
 
-from dexstack.bench.tracking import CHI2_95
 from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import rotation_matrix
 from dexstack.perception.bundle import Tag, TagBundle
 from dexstack.perception.camera import CameraModel
-from dexstack.perception.params import SimulatedCameraParams
+from dexstack.perception.camera_params import SimulatedCameraParams
 from dexstack.perception.pose import solve_bundle
 from dexstack.perception.se3 import Transform, difference, exp, log, to_quaternion
 from dexstack.perception.tags import Detection, TagDetector, bitmap
 from experiments.perception.pictures import measure_static
+from tests.acceptance.tracking import CHI2_95
 
 
 def ideal(bundle: TagBundle, camera: CameraModel, X_CO: Transform, tags: tuple[int, ...]) -> list[Detection]:
-    """Detections without any error."""
+    """Return detections without error."""
     return [
         Detection(t, camera.project(X_CO.apply(bundle.tags[t].corners)), 99.0, np.ones(4, bool)) for t in tags
     ]
 
 
-def test_rotations_go_there_and_back():
+def test_exp_and_log_are_inverse():
     rng = np.random.default_rng(0)
     for _ in range(50):
         v = rng.normal(size=3)
@@ -35,21 +35,20 @@ def test_rotations_go_there_and_back():
 
 
 def test_the_bitmap_is_the_printed_tag():
-    """Upright in the picture: its corners come in the order upper left, upper right, lower right,
-    lower left."""
+    """Upright in the picture, the corners are in the order upper left, upper right, lower right, lower
+    left."""
     for tag in (0, 5, 41, 586):
         picture = np.pad(np.kron(bitmap(tag), np.ones((9, 9), np.uint8)), 30, constant_values=255)
         (found,) = TagDetector(decimate=1.0).detect(cv2.GaussianBlur(picture, (0, 0), 0.7))
         low, high = 30 + 9 - 0.5, 30 + 81 - 0.5
         assert found.tag == tag and found.clear.all()
-        assert (
-            np.abs(found.corners - [[low, low], [high, low], [high, high], [low, high]]).max() < 0.3
-        )  # edges along the pixels are the worst case
+        # edges along the pixels are the worst case
+        assert np.abs(found.corners - [[low, low], [high, low], [high, high], [low, high]]).max() < 0.3
     with pytest.raises(ConfigError, match="not 587"):
         bitmap(587)
 
 
-def test_without_error_the_pose_is_exact():
+def test_the_pose_of_exact_corners_is_exact():
     studio = Studio(pixel_noise=0.0)
     rng = np.random.default_rng(1)
     for _ in range(20):
@@ -66,7 +65,7 @@ def test_without_error_the_pose_is_exact():
         assert np.abs(difference(seen.X_CO, X)).max() < 1e-6
 
 
-def test_lens_distortion_is_undone():
+def test_lens_distortion_is_corrected():
     flat = Studio().bundle
     camera = CameraModel(
         640,
@@ -80,7 +79,7 @@ def test_lens_distortion_is_undone():
     assert np.abs(difference(seen.X_CO, TILTED)).max() < 1e-4
 
 
-def test_a_tag_that_is_not_where_the_bundle_says_is_left_out(studio):
+def test_a_misplaced_tag_is_an_outlier(studio):
     found = TagDetector(decimate=1.0).detect(studio.grey(TILTED))
     assert len(found) == 3
     wrong = dict(studio.bundle.tags)
@@ -93,9 +92,9 @@ def test_a_tag_that_is_not_where_the_bundle_says_is_left_out(studio):
     assert np.linalg.norm(difference(seen.X_CO, TILTED)[:3]) < 1e-3
 
 
-def test_a_covered_edge_is_noticed():
-    """A finger over one edge moves the corners there; they must not count, and half the corners say
-    half as well how far the tag is."""
+def test_the_corners_of_a_covered_edge_do_not_count():
+    """A finger over one edge shifts its corners; with half of the corners the distance is half as
+    accurate."""
     studio = Studio()
     ratios = []
     for _ in range(10):
@@ -112,9 +111,8 @@ def test_a_covered_edge_is_noticed():
     assert min(ratios) > 1.5 and np.median(ratios) > 1.8
 
 
-def test_two_poses_of_one_face_are_told_apart_by_what_is_expected():
-    """Far away a square looks the same in two poses: the image alone says so, and an expectation
-    decides either way."""
+def test_the_prediction_decides_between_two_poses_of_one_face():
+    """A distant square looks the same in two poses."""
     studio = Studio()
     X = Transform(exp(np.array([0.45, 0.0, 0.0])) @ np.diag([1.0, -1.0, -1.0]), np.array([0.0, 0.0, 1.6]))
     (d,) = ideal(studio.bundle, studio.camera, X, (0,))
@@ -126,7 +124,7 @@ def test_two_poses_of_one_face_are_told_apart_by_what_is_expected():
         assert chosen.other is None and np.linalg.norm(difference(chosen.X_CO, guess)[3:]) < 0.05
 
 
-def test_nothing_seen_is_no_pose(studio):
+def test_there_is_no_pose_without_tags(studio):
     assert solve_bundle([], studio.bundle, studio.camera) is None
     assert (
         solve_bundle(ideal(studio.bundle, studio.camera, TILTED, (0,)), TagBundle("other", {}), studio.camera)
@@ -135,7 +133,7 @@ def test_nothing_seen_is_no_pose(studio):
     assert TagDetector().detect(np.full((480, 640), 90, np.uint8)) == []
 
 
-def test_accuracy_and_honesty_on_pictures():
+def test_errors_on_pictures_are_small_and_agree_with_the_covariance():
     """The limits of `experiments.perception.pictures`, on fewer pictures."""
     r = measure_static(SimulatedCameraParams(), 60, 0.4, seed=3)
     assert r.unseen == 0 and len(r.two_faces.shift) > 30
@@ -156,9 +154,27 @@ def test_accuracy_and_honesty_on_pictures():
         ([600, 0, 320, 0, -600, 240, 0, 0, 1], [], "plumb_bob", "must be positive"),
         ([600, 0, 9000, 0, 600, 240, 0, 0, 1], [], "plumb_bob", "far outside"),
         ([600, 0, 320, 0, 600, 240, 0, 0, 1], [0.1, 0.2], "plumb_bob", "2 distortion coefficients"),
+        ([600, 0, 320, 0, 600, 240, 0, 0, 1], [0.1] * 8, "plumb_bob", "8 distortion coefficients"),
         ([600, 0, 320, 0, 600, 240, 0, 0, 1], [0.1] * 4, "equidistant", "'equidistant' is not known"),
+        ([600, 0, 0, 0, 600, 0, 320, 240, 1], [], "plumb_bob", "row by row and without skew"),
+        ([600, 40, 320, 0, 600, 240, 0, 0, 1], [], "plumb_bob", "row by row and without skew"),
     ],
 )
-def test_intrinsics_that_are_none(k, d, model, message):
+def test_invalid_intrinsics_are_rejected(k, d, model, message):
     with pytest.raises(ConfigError, match=message):
         CameraModel.of_info(640, 480, model, d, k)
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "used"),
+    [
+        ("plumb_bob", [0.1, 0.2, 0.0, 0.0, 0.3, 0.0, 0.0, 0.0], [0.1, 0.2, 0.0, 0.0, 0.3]),
+        ("plumb_bob", [0.1, 0.2, 0.01, 0.02], [0.1, 0.2, 0.01, 0.02, 0.0]),
+        ("rational_polynomial", [*[0.1] * 8, *[0.0] * 6], [0.1] * 8),
+        ("rational_polynomial", [0.1] * 5, [*[0.1] * 5, 0.0, 0.0, 0.0]),
+        ("equidistant", [0.0] * 4, []),
+    ],
+)
+def test_coefficients_of_other_lengths_are_completed_or_cut_by_zeros(model, given, used):
+    camera = CameraModel.of_info(640, 480, model, given, [600, 0, 320, 0, 600, 240, 0, 0, 1])
+    assert camera.distortion.tolist() == used

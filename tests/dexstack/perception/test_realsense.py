@@ -1,4 +1,4 @@
-"""The code that talks to a RealSense, with a software device in the camera's place."""
+"""The RealSense camera, with a software device in place of the hardware."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 from studio import TILTED, Studio
 
 from dexstack.errors import ConfigError
+from dexstack.perception.camera_params import EstimatorParams, RealSenseParams
 from dexstack.perception.estimator import PoseEstimator, Sight
 from dexstack.perception.images import to_grey
-from dexstack.perception.params import EstimatorParams, RealSenseParams
 from dexstack.perception.realsense import RealSenseCamera, camera_of, import_realsense
 from dexstack.perception.se3 import Transform, difference
 from dexstack.perception.sources import take_realsense
@@ -24,7 +24,7 @@ pytest.importorskip("libusb_package")
 
 
 class FakeRealSense:
-    """A colour camera that sends the same picture 30 times a second, until it is unplugged."""
+    """A colour camera that sends the same picture 30 times per second while it is plugged in."""
 
     def __init__(self, rgb: np.ndarray, intrinsics: Any) -> None:
         self.rs = rs = import_realsense()
@@ -35,8 +35,8 @@ class FakeRealSense:
         stream.width, stream.height, stream.fps, stream.bpp = width, height, 30, 3
         stream.intrinsics = intrinsics
         self.device = rs.software_device()
-        self._sensor = self.device.add_sensor("Colour")
-        self._profile = self._sensor.add_video_stream(stream)
+        self.sensor = self.device.add_sensor("Colour")
+        self._profile = self.sensor.add_video_stream(stream)
         self.plugged = True
         self.sending = True
         self.times: list[float] = []
@@ -59,10 +59,10 @@ class FakeRealSense:
             frame.frame_number, frame.profile = n, self._profile.as_video_stream_profile()
             n += 1
             try:
-                self._sensor.on_video_frame(frame)
+                self.sensor.on_video_frame(frame)
                 self.times.append(1e-3 * frame.timestamp)
             except RuntimeError:
-                continue  # nobody has opened it
+                continue  # it is not open
 
     def close(self) -> None:
         self._stop.set()
@@ -72,14 +72,8 @@ class FakeRealSense:
 def intrinsics(studio: Studio, **change: Any) -> Any:
     rs = import_realsense()
     i, c = rs.intrinsics(), studio.camera
-    i.width, i.height, i.fx, i.fy, i.ppx, i.ppy = (
-        c.width,
-        c.height,
-        c.K[0, 0],
-        c.K[1, 1],
-        c.K[0, 2],
-        c.K[1, 2],
-    )
+    i.width, i.height = c.width, c.height
+    i.fx, i.fy, i.ppx, i.ppy = c.K[0, 0], c.K[1, 1], c.K[0, 2], c.K[1, 2]
     i.model, i.coeffs = rs.distortion.inverse_brown_conrady, [0.0] * 5
     for name, value in change.items():
         setattr(i, name, value)
@@ -93,7 +87,7 @@ def fake(studio: Studio) -> Iterator[FakeRealSense]:
     device.close()
 
 
-def test_frames_become_poses_with_the_cameras_own_times(fake, studio):
+def test_frames_give_poses_with_the_cameras_stamps(fake, studio):
     camera = RealSenseCamera(RealSenseParams(), fake.find)
     camera.start()
     try:
@@ -115,7 +109,7 @@ def test_frames_become_poses_with_the_cameras_own_times(fake, studio):
     assert np.linalg.norm(difference(outcome.estimate.X_WO, TILTED)[:3]) < 1e-3
 
 
-def test_a_camera_that_is_unplugged_comes_back(fake, monkeypatch):
+def test_a_camera_is_opened_again_after_it_was_unplugged(fake, monkeypatch):
     monkeypatch.setattr("dexstack.perception.realsense.RETRY", 0.05)
     monkeypatch.setattr("dexstack.perception.realsense.SILENCE", 0.3)
     fake.plugged = False
@@ -137,7 +131,7 @@ def test_a_camera_that_is_unplugged_comes_back(fake, monkeypatch):
         camera.stop()
 
 
-def test_the_exposure_is_the_one_asked_for_or_refused(fake, studio):
+def test_the_exposure_is_set_or_rejected(fake):
     rs = fake.rs
     for option, (low, high, default) in {
         rs.option.exposure: (1, 10000, 156),
@@ -145,7 +139,7 @@ def test_the_exposure_is_the_one_asked_for_or_refused(fake, studio):
     }.items():
         allowed = rs.option_range()
         allowed.min, allowed.max, allowed.default, allowed.step = low, high, default, 1
-        fake._sensor.add_option(option, allowed, True)
+        fake.sensor.add_option(option, allowed, True)
 
     def said(exposure_us: int) -> str:
         camera = RealSenseCamera(RealSenseParams(exposure_us=exposure_us), fake.find)
@@ -156,7 +150,7 @@ def test_the_exposure_is_the_one_asked_for_or_refused(fake, studio):
             camera.stop()
 
     def options() -> tuple[float, float]:
-        return fake._sensor.get_option(rs.option.exposure), fake._sensor.get_option(
+        return fake.sensor.get_option(rs.option.exposure), fake.sensor.get_option(
             rs.option.enable_auto_exposure
         )
 
@@ -165,16 +159,26 @@ def test_the_exposure_is_the_one_asked_for_or_refused(fake, studio):
     assert said(50) == "'exposure_us' must lie in [100, 1000000] for this camera, or be 0, got 50"
 
 
-def test_what_cannot_be_had_is_said(fake, studio):
+def test_a_missing_stream_is_the_trouble(fake):
+    params = RealSenseParams(camera_width=800, camera_height=600)
     with pytest.raises(ConfigError, match="no colour stream of 800 x 600 at 30"):
-        RealSenseCamera(RealSenseParams(camera_width=800, camera_height=600), fake.find)._profile(fake.device)
-    bent = intrinsics(studio, coeffs=[0.1, 0.0, 0.0, 0.0, 0.0])
+        take_realsense(params, 1, 0.0, RealSenseCamera(params, fake.find), patience=2.0)
+
+
+@pytest.mark.parametrize("name", ["brown_conrady", "modified_brown_conrady", "inverse_brown_conrady"])
+def test_brown_conrady_models_are_read_as_plumb_bob(studio, name):
+    rs = import_realsense()
+    model = getattr(rs.distortion, name)
+    bent = camera_of(rs, intrinsics(studio, model=model, coeffs=[0.1, 0.0, 0.0, 0.0, 0.0]))
+    assert bent.distortion == pytest.approx([0.1, 0.0, 0.0, 0.0, 0.0])
+
+
+def test_an_unknown_distortion_model_is_rejected(studio):
+    rs = import_realsense()
     with pytest.raises(ConfigError, match="distortion model"):
-        camera_of(import_realsense(), bent)
-    bent.model = import_realsense().distortion.brown_conrady
-    assert camera_of(import_realsense(), bent).distortion[0] == pytest.approx(0.1)
+        camera_of(rs, intrinsics(studio, model=rs.distortion.ftheta, coeffs=[0.1, 0.0, 0.0, 0.0, 0.0]))
 
 
-def test_calibration_takes_its_pictures_from_it(fake, studio):
+def test_calibration_takes_its_pictures_from_the_camera(fake):
     recording = take_realsense(RealSenseParams(), 3, 0.0, RealSenseCamera(RealSenseParams(), fake.find))
     assert len(recording.pictures) == 3 and recording.pictures[0].shape == (480, 640)

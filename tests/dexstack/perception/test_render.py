@@ -1,4 +1,4 @@
-"""The painted pictures, against geometry and against the ray caster."""
+"""The renderer against geometry and a ray caster."""
 
 import cv2
 import mujoco
@@ -7,9 +7,9 @@ import pytest
 
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object, object_names
-from dexstack.model.scene import OBJECT_BODY, build_scene
+from dexstack.model.scene import build_scene
 from dexstack.perception.bundle import base_bundle, object_bundle
-from dexstack.perception.params import MOUNT, SimulatedCameraParams
+from dexstack.perception.camera_params import MOUNT, SimulatedCameraParams
 from dexstack.perception.pose import solve_bundle
 from dexstack.perception.se3 import Transform, difference
 from dexstack.perception.simulated import SimulatedCamera
@@ -29,31 +29,28 @@ def scene(name: str, **camera: float) -> tuple[SimulatedCamera, np.ndarray, np.n
 
 
 @pytest.mark.parametrize("name", object_names())
-def test_the_object_is_seen_where_rays_see_it(name):
-    """The hand hides the same pixels of the object as it does for MuJoCo's own rays."""
+def test_the_object_is_visible_in_the_pixels_whose_rays_hit_it(name):
+    """The hand hides the same pixels of the object as for MuJoCo's rays."""
     camera, q, pose = scene(name)
     obj = load_object(name)
     model = build_scene(load_hand(), obj).compile()
-    markers = [g for g in range(model.ngeom) if model.geom(g).name.startswith(f"{OBJECT_BODY}/")]
-    data = mujoco.MjData(model)
-    data.qpos[:] = np.concatenate([q, pose])
-    mujoco.mj_kinematics(model, data)
-    mujoco.mj_comPos(model, data)
-    c = camera.camera
+    data, c = mujoco.MjData(model), camera.camera
     rays = Renderer(model, Camera(MOUNT.R, MOUNT.p, c.focal, c.width, c.height))
-    geom = rays._cast(model, data, MOUNT.p, rays._rays)[0].reshape(c.height, c.width)
-    on_object = np.isin(geom, [model.geom(OBJECT_BODY).id, *markers])
-    with_object = camera.picture(q, pose).astype(int)
-    without = camera.picture(q, np.array([0.0, 0.0, -5.0, 1.0, 0.0, 0.0, 0.0])).astype(int)
-    painted = np.abs(with_object - without).max(axis=2) > 4
+    depths, pictures = [], []
+    for place in (pose, np.array([0.0, 0.0, -50.0, 1.0, 0.0, 0.0, 0.0])):
+        data.qpos[:] = np.concatenate([q, place])
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_comPos(model, data)
+        depths.append(rays.depth(data).reshape(c.height, c.width))
+        pictures.append(camera.picture(q, place).astype(int))
+    on_object = depths[0] != depths[1]
+    painted = np.abs(pictures[0] - pictures[1]).max(axis=2) > 4
     assert on_object.sum() > 1000
     union = (painted | on_object).sum()
-    assert (painted & on_object).sum() > 0.97 * union, (
-        "but for pixels on the outline, and for colours that happen to agree"
-    )
+    assert (painted & on_object).sum() > 0.97 * union, "all but outlines and equal colours"
 
 
-def test_shutter_blur_noise_and_delay_do_what_they_say():
+def test_motion_blur_and_noise_have_their_size():
     camera, q, pose = scene("cube")
     sharp = camera.picture(q, pose).astype(float)
     moved = pose.copy()
@@ -62,26 +59,22 @@ def test_shutter_blur_noise_and_delay_do_what_they_say():
     middle = pose.copy()
     middle[0] += 0.002
     assert np.abs(streaked - camera.picture(q, middle)).mean() < np.abs(streaked - sharp).mean()
-    noisy = SimulatedCamera(
-        load_hand(),
-        load_object("cube"),
-        object_bundle("cube"),
-        SimulatedCameraParams(lens_blur=0.0, pixel_noise=4.0),
-        MOUNT,
-    )
-    bare = SimulatedCamera(
-        load_hand(),
-        load_object("cube"),
-        object_bundle("cube"),
-        SimulatedCameraParams(lens_blur=0.0, pixel_noise=0.0),
-        MOUNT,
+    noisy, bare = (
+        SimulatedCamera(
+            load_hand(),
+            load_object("cube"),
+            object_bundle("cube"),
+            SimulatedCameraParams(lens_blur=0.0, pixel_noise=noise),
+            MOUNT,
+        )
+        for noise in (4.0, 0.0)
     )
     difference_ = noisy.picture(q, pose).astype(float) - bare.picture(q, pose)
     assert difference_.std() == pytest.approx(4.0, rel=0.05)
-    assert (noisy.picture(q, pose) != noisy.picture(q, pose)).any(), "every picture has noise of its own"
+    assert (noisy.picture(q, pose) != noisy.picture(q, pose)).any(), "the noise is independent"
 
 
-def test_the_hands_base_shows_where_the_camera_stands():
+def test_the_tags_on_the_base_give_the_cameras_pose():
     camera, q, pose = scene("cube")
     found = TagDetector(decimate=1.0).detect(cv2.cvtColor(camera.picture(q, pose), cv2.COLOR_RGB2GRAY))
     seen = solve_bundle(found, base_bundle(), camera.camera)

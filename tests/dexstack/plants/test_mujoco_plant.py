@@ -87,7 +87,7 @@ def test_power_balance_of_the_hand(hand):
     freely of contacts."""
     plant = MujocoPlant(hand, load_object("cube"), MujocoPlantParams(dt=2e-4))
     plant.reset(hand.pose("flat") + 0.05, FAR + np.array([0, 0, 1.0, 0, 0, 0, 0]))
-    model, data = plant.model, plant.data
+    model, data = plant.model, plant.scene.data
 
     def energy() -> float:
         mujoco.mj_forward(model, data)
@@ -128,10 +128,10 @@ def test_the_object_rests_for_two_seconds(side, name):
     assert np.linalg.norm(plant.twist_WO[:3]) < 0.002
     weight = np.zeros(3)
     force = np.zeros(6)
-    for i, contact in enumerate(plant.data.contact):
+    for i, contact in enumerate(plant.scene.data.contact):
         bodies = [plant.model.body(plant.model.geom_bodyid[g]).name for g in contact.geom]
         if "object" in bodies:
-            mujoco.mj_contactForce(plant.model, plant.data, i, force)
+            mujoco.mj_contactForce(plant.model, plant.scene.data, i, force)
             weight += (1 if bodies[1] == "object" else -1) * contact.frame.reshape(3, 3).T @ force[:3]
     np.testing.assert_allclose(weight, (0, 0, obj.mass * 9.81), atol=0.02 * obj.mass * 9.81)
 
@@ -142,7 +142,7 @@ def test_the_cube_rests_on_the_palm(hand):
     assert plant.pose_WO[2] == pytest.approx(0.0393, abs=0.0005)
     touching = {
         plant.model.body(plant.model.geom_bodyid[g]).name
-        for contact in plant.data.contact
+        for contact in plant.scene.data.contact
         for g in contact.geom
     }
     assert {"palm_link", "object"} <= touching

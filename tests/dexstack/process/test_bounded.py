@@ -1,4 +1,4 @@
-"""Work in a process of its own: results, refusals, crashes and the time limit."""
+"""Work in another process: results, errors, crashes and the time limit."""
 
 import os
 import time
@@ -33,24 +33,24 @@ def crashing(given):
     yield {}
 
 
-def test_results_come_in_order_and_as_they_are_made():
+def test_results_arrive_in_order_as_they_are_made():
     seen = []
     ended = bounded(f"{HERE}:doubled", {"x": np.arange(3.0)}, 60.0, seen.append)
     assert [float(found["x"][2]) for found in ended.results] == [2.0, 4.0, 8.0]
     assert len(seen) == 3 and not ended.late and ended.fault == ""
 
 
-def test_a_refusal_is_the_callers():
+def test_a_config_error_reaches_the_caller():
     with pytest.raises(ConfigError, match="no such thing"):
         bounded(f"{HERE}:refusing", {"x": np.zeros(1)}, 60.0)
 
 
 @pytest.mark.slow
-def test_what_hangs_is_ended_and_its_results_count():
+def test_a_hanging_function_is_killed_and_its_results_kept():
     ended = bounded(f"{HERE}:hanging", {"x": np.ones(1)}, 10.0)
     assert ended.late and len(ended.results) == 1
 
 
-def test_a_crash_is_told_by_its_last_words():
+def test_a_crash_is_reported_by_its_last_line():
     ended = bounded(f"{HERE}:crashing", {"x": np.ones(1)}, 60.0)
     assert not ended.late and ended.results == [] and ended.fault == "last words"

@@ -1,4 +1,4 @@
-"""Executables that are kept between processes, and numbers that share one."""
+"""Executables cached between processes, and numbers joined for one program."""
 
 import os
 import subprocess
@@ -45,7 +45,7 @@ def run(tmp_path):
 def test_a_second_process_neither_traces_nor_compiles(run, tmp_path):
     first, traced = run(1.0)
     assert traced == "1"
-    assert run(1.0) == [first, "0"]  # LAPACK is called by what comes from the file
+    assert run(1.0) == [first, "0"]  # the restored executable calls LAPACK
     other, traced = run(2.0)
     assert traced == "1" and other != first
     for file in (tmp_path / "jax" / "executables").iterdir():
@@ -53,8 +53,8 @@ def test_a_second_process_neither_traces_nor_compiles(run, tmp_path):
     assert run(1.0) == [first, "1"]
 
 
-def test_what_all_have_is_there_once():
-    """Rows stand in the order of the trees, also where few kinds are shared by many."""
+def test_equal_leaves_are_joined_into_one():
+    """Rows keep the order of the trees, also if few kinds are shared by many."""
     same, kinds = np.array([5.0, 6.0]), [np.array([1.0, 2.0]), jax.numpy.array([3.0, 4.0])]
     order = [0, 1, 1, 0, 1] * 1000
     shared, own = joined([(same if k else same.copy(), kinds[k]) for k in order])

@@ -1,4 +1,4 @@
-"""Programs started by a fork, in a process of its own: this one has threads of every library."""
+"""Programs started by a fork of a starter process, since this one has threads of every library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ signal.signal(signal.SIGTERM, lambda *_: None)
 with out.open("a") as log:
     program = Forked("program", ["a", "b c"], {"COLOUR": "blue"}, log, log)
 if len(sys.argv) > 2:
-    if sys.argv[2] == "TIMEOUT":
+    if sys.argv[2] == "REAPED":
+        os.waitpid(program.pid, 0)
+    elif sys.argv[2] == "TIMEOUT":
         try:
             program.wait(0.1)
         except subprocess.TimeoutExpired:
@@ -42,16 +44,18 @@ def start(tmp_path, code: str, *how: str) -> tuple[list[dict], str]:
 
 
 def test_it_has_its_own_arguments_environment_session_and_name(tmp_path):
-    code = "print(sys.argv, dict(os.environ), os.getsid(0) == os.getpid(), open('/proc/self/comm').read().strip(), sys.stdin.read() == '')"
+    code = """print(
+    sys.argv, dict(os.environ), os.getsid(0) == os.getpid(),
+    open('/proc/self/comm').read().strip(), sys.stdin.read() == ''
+)"""
     [end], said = start(tmp_path, code)
     assert end["code"] == end["again"] == 0
     assert said == "['program', 'a', 'b c'] {'COLOUR': 'blue'} True program True\n"
 
 
-def test_it_holds_nothing_that_its_starter_had_open(tmp_path):
-    [end], said = start(
-        tmp_path, "print([f for f in os.listdir('/proc/self/fd') if int(f) > 3])"
-    )  # 3: the listing's own
+def test_it_inherits_no_open_files(tmp_path):
+    code = "print([f for f in os.listdir('/proc/self/fd') if int(f) > 3])"  # 3: the listing's own
+    [end], said = start(tmp_path, code)
     assert end["code"] == 0 and said == "[]\n"
 
 
@@ -66,16 +70,21 @@ def test_it_holds_nothing_that_its_starter_had_open(tmp_path):
         ("import atexit\natexit.register(print, 'last words')", 0, "last words"),
     ],
 )
-def test_its_exit_is_that_of_a_program(tmp_path, code, expected, words):
+def test_its_exit_code_is_that_of_a_program(tmp_path, code, expected, words):
     [end], said = start(tmp_path, code)
     assert end["code"] == expected and words in said
 
 
-def test_signals_end_it_whatever_its_starter_does_with_them(tmp_path):
+def test_signals_end_it_although_its_starter_handles_them(tmp_path):
     [end], _ = start(tmp_path, "print('ready')\ntime.sleep(60)", "TERM")
     assert end["code"] == -15
 
 
-def test_waiting_gives_up_in_time(tmp_path):
+def test_wait_times_out(tmp_path):
     [running, end], _ = start(tmp_path, "time.sleep(60)", "TIMEOUT")
     assert running == {"running": True} and end["code"] == -9
+
+
+def test_an_exit_code_taken_by_another_thread_is_no_error(tmp_path):
+    [end], _ = start(tmp_path, "return 3", "REAPED")
+    assert end["code"] == end["again"] == 0

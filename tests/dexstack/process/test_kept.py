@@ -1,4 +1,4 @@
-"""What is kept between processes: found again where nothing has changed, and only there."""
+"""The cache between processes: hits only for unchanged inputs, never an error."""
 
 import os
 import time
@@ -14,6 +14,7 @@ from dexstack.process.kept import (
     digest,
     kept_arrays,
     read_kept,
+    usable,
     write_kept,
 )
 
@@ -39,7 +40,7 @@ def test_equal_values_have_equal_digests_and_others_do_not():
     assert digest("ab", "c") != digest("a", "bc")
 
 
-def test_what_nobody_can_say_the_content_of_has_no_digest():
+def test_foreign_objects_have_no_digest():
     @dataclass
     class Foreign:
         x: int = 1
@@ -71,13 +72,16 @@ def test_arrays_are_computed_once(cache):
     assert len(computed) == 2
 
 
-def test_a_folder_that_cannot_be_written_keeps_nothing_and_breaks_nothing(tmp_path, monkeypatch):
+@pytest.mark.parametrize("variable", ["XDG_CACHE_HOME", "HOME"])
+def test_a_folder_that_cannot_be_written_is_no_error(tmp_path, monkeypatch, variable):
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv(variable, str(tmp_path / "file"))
+    assert not usable(cache_folder("numbers"))
     assert kept_arrays("numbers", "key", lambda: {"a": np.arange(2)})["a"].size == 2
 
 
-def test_what_nobody_reads_goes_when_something_is_written(cache):
+def test_unused_files_are_evicted_on_write(cache):
     write_kept(cache / "old", b"1")
     write_kept(cache / "read", b"2")
     long_ago = time.time() - KEPT - 60.0

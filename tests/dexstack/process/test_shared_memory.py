@@ -1,5 +1,4 @@
-"""Shared memory of Fast DDS: a node that ends takes its own with it, a killed one's is removed, a
-living one's is not."""
+"""Shared memory of Fast DDS: segments of killed nodes are removed, those of living nodes are not."""
 
 from __future__ import annotations
 
@@ -19,21 +18,22 @@ before = set(os.listdir("/dev/shm"))
 import rclpy
 from dexstack.nodes.common import StackNode
 rclpy.init()
-node = StackNode("somebody")
-print(*(n for n in sorted(set(os.listdir("/dev/shm")) - before) if n.endswith("_el") and "port" not in n), flush=True)
+node = StackNode("other")
+new = sorted(set(os.listdir("/dev/shm")) - before)
+print(*(n for n in new if n.endswith("_el") and "port" not in n), flush=True)
 sys.stdin.read()
 node.destroy_node()
 rclpy.shutdown()
-os._exit(0)  # nothing is collected, as at the end of a node that runs
+os._exit(0)  # without garbage collection, as a node ends
 """
 
 
 @pytest.fixture
 def node():
-    """A process with a node, and the locks that appeared when it began."""
+    """A process with a node, and the locks that appeared when it started."""
     pytest.importorskip("rclpy")
     if not FOLDER.is_dir():
-        pytest.skip("no shared memory here")
+        pytest.skip("no shared memory")
     environment = os.environ | {
         "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
         "FASTDDS_BUILTIN_TRANSPORTS": "UDPv4",
@@ -48,7 +48,7 @@ def node():
     )
     try:
         locks = [FOLDER / name for name in process.stdout.readline().split()]
-        assert locks, "Fast DDS uses no shared memory here: the test says nothing"
+        assert locks, "Fast DDS uses no shared memory here"
         yield process, locks
     finally:
         process.kill()
@@ -56,12 +56,12 @@ def node():
 
 
 def held(process: subprocess.Popen, locks: list[Path]) -> list[Path]:
-    """Which of the locks are this process's; others may begin at the same time."""
+    """Return the locks of this process; other nodes may start at the same time."""
     mapped = Path(f"/proc/{process.pid}/maps").read_text()
     return [lock for lock in locks if str(lock).removesuffix("_el") in mapped]
 
 
-def test_a_living_nodes_memory_stays_and_it_takes_it_with_it(node):
+def test_memory_of_a_living_node_stays_until_it_ends(node):
     process, locks = node
     mine = held(process, locks)
     assert mine
@@ -73,17 +73,17 @@ def test_a_living_nodes_memory_stays_and_it_takes_it_with_it(node):
     )
 
 
-def test_a_killed_nodes_memory_is_removed(node):
+def test_memory_of_a_killed_node_is_removed(node):
     process, locks = node
     mine = held(process, locks)
     process.kill()
     process.wait()
-    assert mine and all(lock.exists() for lock in mine), "it would be gone anyway: the test says nothing"
+    assert mine and all(lock.exists() for lock in mine), "the kill itself must not remove it"
     clear_abandoned(age=0.0)
     assert not any(lock.exists() or Path(str(lock).removesuffix("_el")).exists() for lock in mine)
 
 
-def test_what_is_young_or_no_segment_stays(tmp_path):
+def test_young_segments_and_other_files_stay(tmp_path):
     for name in (
         "fastdds_0123456789abcdef",
         "fastdds_0123456789abcdef_el",

@@ -1,4 +1,4 @@
-"""The page of a hand is closed to whoever does not know its token, and to every other page."""
+"""The page of a hand requires its token and rejects other pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from websockets.sync.client import connect  # noqa: E402
 
 @pytest.fixture(scope="module")
 def page():
-    """A server as the monitor starts it; its address without the token, and its gate."""
+    """Address of a guarded server without the token, and its gate."""
     gate = Gate()
     with gate.in_front():
         server = viser.ViserServer(host="127.0.0.1", port=8700, verbose=False)
@@ -43,7 +43,7 @@ def status(address: str, query: str = "", **headers: str) -> int:
         return error.code
 
 
-def test_the_page_opens_with_its_token_and_gives_a_cookie_that_opens_the_rest(page):
+def test_the_page_opens_with_its_token_and_sets_a_cookie_for_the_rest(page):
     address, gate = page
     answer = urllib.request.urlopen(f"http://{address}/?token={gate.token}")
     cookie = answer.headers["Set-Cookie"]
@@ -55,7 +55,7 @@ def test_the_page_opens_with_its_token_and_gives_a_cookie_that_opens_the_rest(pa
 
 
 @pytest.mark.parametrize("query", ["", "?token=", "?token=guess", "?token=%00", "index.html", "?Token=x"])
-def test_without_the_token_there_is_nothing(page, query):
+def test_requests_without_the_token_are_rejected(page, query):
     address, gate = page
     before = gate.refused
     assert status(address, query) == 403
@@ -65,7 +65,7 @@ def test_without_the_token_there_is_nothing(page, query):
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "https://127.0.0.1", "null", "http://127.0.0.1:1"])
-def test_another_page_is_refused_even_with_the_token(page, origin):
+def test_another_page_is_rejected_even_with_the_token(page, origin):
     address, gate = page
     with pytest.raises(InvalidStatus) as refused:
         socket(address, f"?token={gate.token}", origin=origin)

@@ -1,4 +1,4 @@
-"""The ray-cast picture against closed forms, and its short cuts against doing everything."""
+"""Ray-cast pictures against closed forms, and cached tiles against full renders."""
 
 import mujoco
 import numpy as np
@@ -12,7 +12,9 @@ SCENE = """
     <camera name="film" pos="0 -1 1" xyaxes="1 0 0 0 0.70710678 0.70710678" fovy="40"/>
     <geom name="floor" type="plane" size="2 2 .1" rgba=".8 .8 .8 1"/>
     <geom name="post" type="box" pos="-.2 0 .05" size=".03 .03 .05" rgba=".2 .2 .2 1"/>
-    <body name="ball" pos="0 0 .1"><freejoint/><geom name="ball" type="sphere" size=".05" rgba="1 0 0 1"/></body>
+    <body name="ball" pos="0 0 .1">
+      <freejoint/><geom name="ball" type="sphere" size=".05" rgba="1 0 0 1"/>
+    </body>
     <body name="stick" pos=".2 0 .1"><freejoint/><geom type="capsule" size=".01 .08" rgba="0 0 1 1"/></body>
   </worldbody>
 </mujoco>
@@ -43,7 +45,7 @@ def pixel(renderer, image, p_W):
     return image[int(v), int(u)].astype(int)
 
 
-def test_camera_looks_where_the_scene_says(model):
+def test_a_camera_has_the_pose_of_the_scene(model):
     camera = Camera.of_model(model, "film", width=160, height=120)
     np.testing.assert_allclose(
         camera.project(np.array([[0.0, 0.0, 0.0], [0.0, -0.5, 0.5]])), [[80, 60], [80, 60]], atol=1e-6
@@ -63,7 +65,8 @@ def test_rays_and_projection_are_inverse(renderer):
 
 def test_depth_of_sphere_and_floor(model, renderer):
     depth = renderer.depth(state(model, ball=(0.0, 0.0, 0.1)))
-    rays = renderer.camera.rays(renderer._uv)
+    v, u = np.mgrid[:120, :160]
+    rays = renderer.camera.rays(np.stack([u.ravel(), v.ravel()], axis=1) + 0.5)
     origin, along = renderer.camera.p_WC, rays @ renderer.camera.R_WC[:, 2]
     to_centre = np.array([0.0, 0.0, 0.1]) - origin
     b = rays @ to_centre
@@ -87,7 +90,7 @@ def test_colour_and_shadow(model, renderer):
     assert pixel(renderer, gone, (0.0, 0.0, 0.0)).sum() > 0.9 * open_floor.sum()
 
 
-def test_only_tiles_that_can_change_are_cast_again(model, renderer, monkeypatch):
+def test_only_tiles_that_may_change_are_cast_again(model, renderer, monkeypatch):
     rng = np.random.default_rng(3)
     states = [
         state(
@@ -98,8 +101,8 @@ def test_only_tiles_that_can_change_are_cast_again(model, renderer, monkeypatch)
         for _ in range(8)
     ]
     quick = [renderer.render(s) for s in states]
-    shares = [len(renderer._tiles_touched(s)) / quick[0][..., 0].size for s in states]
-    monkeypatch.setattr(renderer, "_tiles_touched", lambda data: np.arange(quick[0][..., 0].size))
+    shares = [len(renderer.changed_pixels(s)) / quick[0][..., 0].size for s in states]
+    monkeypatch.setattr(renderer, "changed_pixels", lambda data: np.arange(quick[0][..., 0].size))
     for picture, s in zip(quick, states, strict=True):
         np.testing.assert_allclose(
             picture.astype(int), renderer.render(s), atol=4

@@ -1,4 +1,4 @@
-"""What a run leaves behind: numbers, a plot and a film that show what happened."""
+"""Results of a run: recording, plot, page and film."""
 
 import json
 import re
@@ -62,7 +62,7 @@ def test_write_run_writes_everything(tmp_path, scene, recording):
         np.testing.assert_array_equal(stored["pose_WO"], recording["pose_WO"])
 
 
-def test_the_page_holds_the_runs_numbers_and_needs_nothing_else(tmp_path, recording):
+def test_the_page_holds_the_numbers_and_is_self_contained(tmp_path, recording):
     q = recording["q"] + np.linspace(0.0, 0.1, len(recording["t"]))[:, None]
     command = np.where(np.arange(len(q))[:, None] < 2, np.nan, q + 0.01)
     shown = {**recording, "q": q, "q_command": command, "contacts": np.full(len(q), 7.0)}
@@ -134,7 +134,7 @@ def test_a_long_run_is_shown_faster(tmp_path, scene, recording):
     assert sum(duration for _, duration in shown) / 1000 == pytest.approx(2.0, abs=0.2)
 
 
-def test_plot_shows_solve_times_only_where_there_are_any(tmp_path, recording):
+def test_the_plot_shows_solve_times_only_if_recorded(tmp_path, recording):
     untimed = {k: v for k, v in recording.items() if k != "solve_s"}
     heights = []
     for k, shown in enumerate((recording, untimed)):
@@ -143,7 +143,7 @@ def test_plot_shows_solve_times_only_where_there_are_any(tmp_path, recording):
     assert heights[0] > heights[1]
 
 
-def test_a_run_that_never_began_leaves_its_numbers(tmp_path, scene, recording):
+def test_a_run_without_samples_leaves_its_recording(tmp_path, scene, recording):
     short = {k: v[:1] for k, v in recording.items()}
     assert set(write_run(tmp_path, short, scene)) == {"recording"}
     empty = {

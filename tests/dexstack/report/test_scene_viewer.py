@@ -1,4 +1,4 @@
-"""The live page of a scene, over its own web socket: engines are chosen on it, and refuse on it."""
+"""The live page of a scene over its web socket: the choice of engines and their refusals."""
 
 import threading
 import time
@@ -25,8 +25,7 @@ EGG = SCENES["rest"].xml.replace(
 
 @pytest.fixture
 def shown():
-    """A scene with an ellipsoid in MuJoCo, its page, somebody who looks at it, and a way to wait
-    for something."""
+    """A scene with an ellipsoid in MuJoCo, its page, a visitor, and a function to wait."""
     model = mujoco.MjModel.from_xml_string(EGG)
     live = LiveRun(model, "mujoco")
     page = page_parameters("127.0.0.1", 8500)
@@ -48,20 +47,20 @@ def shown():
     viewer.close()
 
 
-def test_an_engine_is_chosen_on_the_page_and_one_that_refuses_says_so(shown):
+def test_an_engine_is_chosen_on_the_page_and_its_refusal_is_shown(shown):
     live, viewer, visitor, until = shown
     assert viewer.engine_menu.value == "mujoco"
-    until(lambda: len(viewer._patches) == 1, "forces, which MuJoCo has, without surfaces")
+    until(lambda: len(viewer.patches) == 1, "forces, which MuJoCo has, without surfaces")
     visitor.change(viewer.engine_menu, "lcp")
-    until(lambda: "'ellipsoid': 'egg'" in viewer._said.content, "the refusal")
+    until(lambda: "'ellipsoid': 'egg'" in viewer.message.content, "the refusal")
     assert live.engine == "mujoco" and viewer.engine_menu.value == "mujoco"
     visitor.change(viewer.engine_menu, "hydroelastic")
-    until(lambda: live.engine == "hydroelastic" and len(viewer._patches) == 2, "pressures and forces")
-    assert viewer.engine_menu.value == "hydroelastic" and viewer._said.content == ""
-    assert "hydroelastic" in viewer._summary.content and "contacts" in viewer._summary.content
+    until(lambda: live.engine == "hydroelastic" and len(viewer.patches) == 2, "pressures and forces")
+    assert viewer.engine_menu.value == "hydroelastic" and viewer.message.content == ""
+    assert "hydroelastic" in viewer.summary.content and "contacts" in viewer.summary.content
 
 
-def test_it_stands_still_and_begins_anew(shown):
+def test_the_scene_is_paused_and_restarted(shown):
     live, viewer, visitor, until = shown
     until(lambda: live.state.time > 0.2, "some time")
     visitor.change(viewer.pause_box, True)
@@ -69,12 +68,12 @@ def test_it_stands_still_and_begins_anew(shown):
     at = live.state.time
     picture(live, viewer)
     assert live.state.time == at
-    np.testing.assert_allclose(viewer._bodies[1].position, live.state.q[:3], atol=1e-9)
+    np.testing.assert_allclose(viewer.bodies[1].position, live.state.q[:3], atol=1e-9)
     visitor.change(viewer.restart_button, True)
     until(lambda: live.state.time == 0.0, "the start")
 
 
-def test_the_command_serves_until_it_is_ended(tmp_path, capsys, monkeypatch):
+def test_the_command_serves_until_it_is_interrupted(tmp_path, capsys, monkeypatch):
     from dexstack.cli import view
     from dexstack.cli.main import main
 

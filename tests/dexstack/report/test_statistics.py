@@ -1,4 +1,4 @@
-"""Figures of many samples, and intervals of rates."""
+"""Statistics of samples, and intervals of rates."""
 
 import math
 

@@ -1,17 +1,15 @@
-"""Pictures of trials: a matrix shows what was tried, and nothing where nothing was."""
-
-from __future__ import annotations
+"""Plots of trials."""
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from dexstack.report import trials
+from dexstack.report.trials import write_heat_map
 
 
-def test_a_cell_that_nobody_tried_stays_empty(monkeypatch, tmp_path):
+def test_a_cell_without_trials_stays_empty(monkeypatch, tmp_path):
     figures = []
-    monkeypatch.setattr(trials, "_save", lambda figure, path: figures.append(figure) or path)
-    trials.write_heat_map(
-        tmp_path / "map.png", np.array([[1.0, np.nan], [0.955, 0.0]]), ["a", "b"], ["x", "y"], "success"
-    )
+    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **_: figures.append(figure))
+    share = np.array([[1.0, np.nan], [0.955, 0.0]])
+    write_heat_map(tmp_path / "map.png", share, ["a", "b"], ["x", "y"], "success")
     (axes,) = figures[0].axes
     assert [text.get_text() for text in axes.texts] == ["100", "", "96", "0"]

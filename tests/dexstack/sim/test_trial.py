@@ -1,14 +1,12 @@
-"""The closed loop in one process: repeatable, with latency that is there, on a plant and a planner
-of straw and on the real ones."""
+"""The closed loop in one process: repeatable and with latency, with stand-ins for plant and planner and
+with the real ones."""
 
 from dataclasses import fields, replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from dexstack.contact.contact import empty_contacts
-from dexstack.control.base import Plan, SolveStatus
+from dexstack.control.base import SolveStatus
 from dexstack.control.params import BlindParams
 from dexstack.geometry.rotations import yaw_of
 from dexstack.graph.settings import Spec, make_task, read_settings
@@ -19,15 +17,16 @@ from dexstack.sim.disturbance import NONE
 from dexstack.sim.loop import Loop, LoopParams
 from dexstack.sim.sensor import PoseSensor
 from dexstack.sim.trial import Recording, run_trial
-from dexstack.tasks.base import Scene
+from dexstack.tasks.base import Setup
 from dexstack.tasks.palm_turn import PalmTurn
 from dexstack.trials.keep import keep_trial
+from tests.dexstack.control.stubs import StubSupervisor, stub_controller
 
 TASK = PalmTurn()
 
 
-class StrawPlant:
-    """The hand stays where it is; the object turns at a steady rate about the vertical."""
+class StubPlant:
+    """The hand does not move; the object turns at a constant rate about the vertical."""
 
     dt = 0.002
 
@@ -65,28 +64,18 @@ class StrawPlant:
         return np.concatenate([self.start[:3] - [0, 0, self.fall * self.time], quat])
 
 
-class StrawSupervisor:
-    """Commands one step of every joint from the second plan on; the n-th plan fails if asked to."""
-
-    stalls = 0
+class Stepping(StubSupervisor):
+    """Commands one step of every joint from the second plan on; the plans numbered ``fail`` fail."""
 
     def __init__(self, hand, fail=(), step=0.1):
-        self.robot, self.fail, self.step, self.observations = hand, fail, step, []
-
-    def reset(self):
-        self.observations = []
+        super().__init__(hand.home)
+        self.home, self.fail, self.step = hand.home, fail, step
 
     def plan(self, observation, goal_WO):
-        self.observations.append(observation)
-        n = len(self.observations)
-        status = SolveStatus.BAD_INPUT if n in self.fail else SolveStatus.OK
-        q_des = self.robot.home + (self.step if n > 1 else 0.0)
-        return Plan(status, q_des, np.zeros((1, 16)), np.zeros((2, 23)), 0.0, 0.0, 0.0)
-
-
-DETECTOR = SimpleNamespace(detect=lambda pose, q: empty_contacts(12))
-SENT: list[float] = []
-PREDICTOR = SimpleNamespace(predict=lambda seen, q_then, t: seen, sent=lambda t, target: SENT.append(t))
+        n = len(self.asked) + 1
+        self.status = SolveStatus.BAD_INPUT if n in self.fail else SolveStatus.OK
+        self.target = self.home + (self.step if n > 1 else 0.0)
+        return super().plan(observation, goal_WO)
 
 
 @pytest.fixture(scope="module")
@@ -94,24 +83,18 @@ def hand():
     return load_hand("right")
 
 
-class StrawLoop(Loop):
-    """A loop whose parts are given."""
+class StubLoop(Loop):
+    """A loop of given parts."""
 
     def __init__(self, hand, plant, supervisor, timing, sensor):
         start = TASK.start()
-        self.task, self.plant, self.supervisor, self.timing, self.sensor = (
-            TASK,
-            plant,
-            supervisor,
-            timing,
-            sensor,
-        )
-        self.scene, self.plant_start = Scene(hand, load_object("cube"), start), start
-        self.servo, self.detector, self.pushes = ServoLaw(hand, ServoParams(kp=1.0)), DETECTOR, NONE
-        self.predictor, self.blind = PREDICTOR, BlindParams()
+        self.task, self.plant, self.timing, self.sensor = TASK, plant, timing, sensor
+        self.scene, self.plant_start = Setup(hand, load_object("cube"), start), start
+        self.servo, self.pushes, self.supervisor = ServoLaw(hand, ServoParams(kp=1.0)), NONE, supervisor
+        self.controller = stub_controller(supervisor)
 
 
-def straw(
+def run_stub(
     hand,
     *,
     plant=None,
@@ -124,7 +107,7 @@ def straw(
     **kw,
 ):
     timing = LoopParams(pose_period=period, latency=latency)
-    loop = StrawLoop(hand, plant or StrawPlant(), supervisor or StrawSupervisor(hand), timing, sensor)
+    loop = StubLoop(hand, plant or StubPlant(), supervisor or Stepping(hand), timing, sensor)
     trial = run_trial(loop, map(TASK.at_yaw, yaws), 0, seconds, **kw)
     return trial, loop.plant, loop.servo
 
@@ -135,13 +118,13 @@ def first_torque(plant):
 
 @pytest.mark.parametrize("latency", [0.0, 0.03, 0.08, 0.13])
 def test_a_command_acts_one_latency_after_the_pose_it_answers(hand, latency):
-    """The straw planner's second command, answering the pose at 0.1 s, is the first that pulls."""
-    _, plant, _ = straw(hand, latency=latency)
+    """The stub planner's second command, answering the pose at 0.1 s, is the first that pulls."""
+    _, plant, _ = run_stub(hand, latency=latency)
     assert first_torque(plant) == pytest.approx(0.1 + latency, abs=plant.dt + ServoParams.period + 1e-9)
 
 
 def test_poses_are_answered_at_the_period(hand):
-    trial, plant, _ = straw(hand, period=0.05)
+    trial, plant, _ = run_stub(hand, period=0.05)
     np.testing.assert_allclose(trial.recording["t"], np.arange(0, 0.4, 0.05), atol=1e-9)
     assert len(plant.taus) == 200
     assert {len(v) for v in trial.recording.values()} == {8}
@@ -149,47 +132,42 @@ def test_poses_are_answered_at_the_period(hand):
 
 
 def test_a_failed_solve_commands_nothing(hand):
-    SENT.clear()
-    _, plant, _ = straw(hand, supervisor=StrawSupervisor(hand, fail=(2,)))
-    np.testing.assert_allclose(
-        SENT, [0.0, 0.2, 0.3], atol=1e-9, err_msg="what the predictor knows to be under way"
-    )
+    _, plant, _ = run_stub(hand, supervisor=Stepping(hand, fail=(2,)))
     assert first_torque(plant) == pytest.approx(0.2 + 0.03, abs=0.006)
 
 
 @pytest.mark.parametrize(("after", "mode"), [(-0.1, ServoMode.HOLD), (0.1, ServoMode.LIMP)])
-def test_without_commands_the_servo_holds_and_then_lets_go(hand, after, mode):
-    """Solves that fail for long: the hand holds, then is limp; nothing in the loop keeps it
-    alive."""
+def test_without_commands_the_servo_holds_and_then_goes_limp(hand, after, mode):
+    """While solves fail, the hand first holds and then goes limp; the loop does not keep it alive."""
     p, last = ServoParams(), 0.1 + 0.03
-    push = StrawSupervisor(
+    push = Stepping(
         hand, fail=range(3, 999), step=0.02
-    )  # too little to be missed: a hand of straw does not follow
-    _, plant, servo = straw(hand, supervisor=push, seconds=last + p.command_timeout + p.hold_timeout + after)
+    )  # too small for the watch to notice that the stub does not follow
+    _, plant, servo = run_stub(
+        hand, supervisor=push, seconds=last + p.command_timeout + p.hold_timeout + after
+    )
     assert (servo.mode, servo.trip) == (mode, None)
     assert np.any(plant.taus[-1]) == (mode is ServoMode.HOLD)
 
 
-class Pushed(StrawPlant):
-    """The hand moves against its torque, as a miswired one does, and as one on which something is
-    laid may for a moment."""
+class Pushed(StubPlant):
+    """The hand moves against its torque, as a miswired one does, or for a moment one on which an object
+    is laid."""
 
     def step(self, tau):
         super().step(tau)
         self.q = self.q - self.dt * np.clip(tau / load_hand("right").damping, -1.0, 1.0)
 
 
-def test_why_the_servo_gave_up_is_told(hand):
-    trial, _, servo = straw(hand, plant=Pushed())
+def test_the_trial_reports_why_the_servo_tripped(hand):
+    trial, _, servo = run_stub(hand, plant=Pushed())
     assert servo.trip is not None and trial.trouble == f"the servo is off: {servo.trip}"
     followed = np.isfinite(trial.recording["q_command"]).all(axis=1)
-    assert followed[0] and not followed[-1], "no target is in force any more"
+    assert followed[0] and not followed[-1], "no target is in force"
 
 
-def test_a_trials_servo_takes_no_push_for_a_wrong_wire(hand):
-    loop = StrawLoop(
-        hand, Pushed(), StrawSupervisor(hand), LoopParams(pose_period=0.1, latency=0.03), PoseSensor()
-    )
+def test_the_servo_of_a_trial_does_not_take_a_push_for_wrong_wiring(hand):
+    loop = StubLoop(hand, Pushed(), Stepping(hand), LoopParams(pose_period=0.1, latency=0.03), PoseSensor())
     loop.servo = TASK.servo(hand, ServoParams(kp=1.0))
     trial = run_trial(loop, iter([TASK.at_yaw(0.5)]), 0, 0.25)
     assert trial.trouble == "" and np.abs(loop.plant.q - hand.home).max() > 0.08
@@ -198,60 +176,58 @@ def test_a_trials_servo_takes_no_push_for_a_wrong_wire(hand):
 @pytest.mark.parametrize(
     ("seconds", "mode"), [(3.0, ServoMode.TRACK), (BlindParams().blind_hold + 2.0, ServoMode.LIMP)]
 )
-def test_without_sight_the_servo_holds_on_to_its_last_target_for_a_while(hand, seconds, mode):
+def test_without_poses_the_servo_holds_its_last_target_for_blind_hold(hand, seconds, mode):
     out = PoseSensor(pose_delay=0.06, pose_outage=60.0, pose_outage_interval=0.3)
-    still = StrawSupervisor(
-        hand, step=0.0
-    )  # a hand of straw does not move, and the watch over its joints would notice
-    trial, _, servo = straw(hand, supervisor=still, period=0.0334, latency=0.01, sensor=out, seconds=seconds)
-    assert trial.recording["t"][-1] < 0.5, "nothing was seen from here on"
+    still = Stepping(hand, step=0.0)  # the stub does not move, which the watch would notice
+    trial, _, servo = run_stub(
+        hand, supervisor=still, period=0.0334, latency=0.01, sensor=out, seconds=seconds
+    )
+    assert trial.recording["t"][-1] < 0.5, "no pose came from here on"
     assert servo.mode == mode
 
 
 def test_reached_means_inside_the_tolerance_for_the_hold_time(hand):
     """Turning at 1 rad/s towards 0.5 rad from within ±10°: inside from 0.4 rad on, out again at
     0.6; held 0.3 s only if that fits."""
-    trial, plant, _ = straw(hand, plant=StrawPlant(rate=0.5), seconds=3.0, period=0.02, until_reached=True)
+    trial, plant, _ = run_stub(hand, plant=StubPlant(rate=0.5), seconds=3.0, period=0.02, until_reached=True)
     start_yaw = yaw_of(trial.recording["pose_WO"][0, 3:])
     assert trial.reached and trial.reached_s == pytest.approx((0.4 - start_yaw) / 0.5 + 0.3, abs=0.05)
     assert plant.time == pytest.approx(trial.reached_s)  # it stops there
-    fast, _, _ = straw(hand, plant=StrawPlant(rate=1.0), seconds=3.0, period=0.02)
+    fast, _, _ = run_stub(hand, plant=StubPlant(rate=1.0), seconds=3.0, period=0.02)
     assert not fast.reached and np.isnan(fast.reached_s)
 
 
 def test_the_error_is_that_of_the_last_moment(hand):
-    trial, plant, _ = straw(hand, plant=StrawPlant(rate=0.5), seconds=3.0, period=0.02)
+    trial, plant, _ = run_stub(hand, plant=StubPlant(rate=0.5), seconds=3.0, period=0.02)
     assert trial.reached and plant.time == pytest.approx(3.0)
     assert trial.orientation_error == pytest.approx(TASK.orientation_error(plant.pose_WO, TASK.at_yaw(0.5)))
     assert trial.orientation_error > 0.5
 
 
 def test_a_dropped_object_ends_the_trial(hand):
-    trial, plant, _ = straw(hand, plant=StrawPlant(fall=0.5), seconds=3.0, period=0.02)
+    trial, plant, _ = run_stub(hand, plant=StubPlant(fall=0.5), seconds=3.0, period=0.02)
     assert trial.dropped and not trial.reached
     assert plant.time == pytest.approx(0.16, abs=0.02)
 
 
 def test_the_controller_sees_the_pose_late_and_the_score_sees_it_now(hand):
-    supervisor = StrawSupervisor(hand)
-    trial, _, _ = straw(
+    supervisor = Stepping(hand)
+    trial, _, _ = run_stub(
         hand,
-        plant=StrawPlant(rate=1.0),
+        plant=StubPlant(rate=1.0),
         supervisor=supervisor,
         period=0.05,
         sensor=PoseSensor(pose_delay=0.03),
     )
     actual = [yaw_of(pose[3:]) for pose in trial.recording["pose_WO"]]
-    seen = [yaw_of(observation.pose_WO[3:]) for observation in supervisor.observations]
+    seen = [yaw_of(observation.pose_WO[3:]) for observation, _ in supervisor.asked]
     np.testing.assert_allclose(np.subtract(actual, seen)[1:], 0.03, atol=1e-9)
-    np.testing.assert_allclose(
-        [observation.t for observation in supervisor.observations], trial.recording["t"]
-    )
+    np.testing.assert_allclose([observation.t for observation, _ in supervisor.asked], trial.recording["t"])
 
 
 def test_a_reached_goal_is_followed_by_the_next(hand):
-    trial, _, _ = straw(
-        hand, plant=StrawPlant(rate=0.2), yaws=(0.4, 0.8, 1.2, 1.6), seconds=7.0, period=0.02, latency=0.0
+    trial, _, _ = run_stub(
+        hand, plant=StubPlant(rate=0.2), yaws=(0.4, 0.8, 1.2, 1.6), seconds=7.0, period=0.02, latency=0.0
     )
     first = yaw_of(trial.recording["pose_WO"][0, 3:])
     np.testing.assert_allclose(
@@ -263,14 +239,14 @@ def test_a_reached_goal_is_followed_by_the_next(hand):
 def test_every_sample_has_every_name_of_the_graphs_recordings(hand):
     from dexstack.learning.transitions import RECORDED
 
-    trial, _, _ = straw(hand)
+    trial, _, _ = run_stub(hand)
     assert set(trial.recording) == {f.name for f in fields(Recording)} and set(RECORDED) < set(
         trial.recording
     )
     assert trial.recording["twist_WO"].shape == (4, 6) and trial.recording["goal_WO"].shape == (4, 7)
 
 
-# --- the real ones --------------------------------------------------------------------------------------------------------------------
+# --- the real ones --------------------------------------------------------------------------------
 
 
 SPEC = Spec(overrides=(("horizon", 2), ("iterations", 1)))
@@ -319,7 +295,7 @@ def test_a_trial_kept_can_be_read_drawn_and_learned_from(loop, tmp_path):
 
 
 @pytest.mark.parametrize("change", [{"mass": 2.0}, {"friction": 0.5}, {"size": 1.05}])
-def test_another_world_reaches_the_plant_and_not_the_controller(change, monkeypatch):
+def test_a_world_applies_to_the_plant_and_not_to_the_controller(change, monkeypatch):
     monkeypatch.setattr("dexstack.control.planners.gauss_newton.Mpc.warm_up", lambda *_: 0.0)
     settings = read_settings(SPEC)
     task = make_task(SPEC, settings)

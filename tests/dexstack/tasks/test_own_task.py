@@ -17,7 +17,7 @@ import jax.numpy as jnp
 
 from dexstack.config import param
 from dexstack.model.objects import load_object
-from dexstack.tasks.base import JudgeParams, Scene, Task
+from dexstack.tasks.base import JudgeParams, Setup, Task
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Lift(Task):
     def scene(self, world=None):
         from dexstack.model.hand import load_hand
 
-        obj, hand = load_object(self._names[0]), load_hand(self._names[1])
-        return Scene(hand, obj, obj.start("allegro", hand.side))
+        obj, hand = load_object(self.object), load_hand(self.hand)
+        return Setup(hand, obj, obj.start("allegro", hand.side))
 
     def stage(self, state, goal_WO, weights):
         return jnp.sqrt(weights.contact_weight) * (state.p_WTip - state.p_WO[None]).reshape(-1)

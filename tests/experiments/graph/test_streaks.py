@@ -1,4 +1,4 @@
-"""Streaks of the graph go on where they were cut."""
+"""Streaks of the graph resume an interrupted run."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 from experiments.graph import streaks
 
 
-def test_runs_that_were_kept_are_not_made_again(tmp_path, monkeypatch):
+def test_saved_runs_are_not_repeated(tmp_path, monkeypatch):
     made = []
 
     def once(args, seed):

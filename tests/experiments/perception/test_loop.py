@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dexstack.graph.settings import Spec
-from dexstack.perception.params import SimulatedCameraParams
+from dexstack.perception.camera_params import SimulatedCameraParams
 from dexstack.trials.sweep import loop_of
 from experiments.perception.pictures import PixelSensor
 

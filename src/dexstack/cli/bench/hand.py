@@ -1,4 +1,4 @@
-"""``dexstack bench hand``: the servo loop over CAN against an emulated hand."""
+"""``dexstack bench hand``: timing of the servo loop over CAN against an emulated hand."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import argparse
 import os
 from typing import Any
 
-from dexstack.cli.arguments import natural, positive
-from dexstack.cli.cores import one_core
+from dexstack.cli.arguments import positive
+from dexstack.cli.cores import add_core_argument, one_core
 from dexstack.cli.output import add_json_argument, note, publish, table
 from dexstack.report.statistics import times
 
@@ -16,41 +16,23 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``bench hand``."""
     p = subparsers.add_parser(
         "hand",
-        help="the servo loop over CAN, against an emulated hand",
-        description="Period and latency of the servo loop against an emulated hand in a process of its own, the driver on one core and "
-        "the others busy. Exit code 0 only if all limits are kept.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        help="timing of the servo loop over CAN, against an emulated hand",
+        description="Measure period and latency of the servo loop against an emulated hand in another "
+        "process, with the driver on one core and the other cores busy. Exit code 0 only if every limit "
+        "is kept.",
     )
-    p.add_argument("--seconds", type=positive, default=60.0, metavar="S", help="how long to measure")
+    p.add_argument("--seconds", type=positive, default=60.0, metavar="S", help="duration of the measurement")
     p.add_argument("--hand", default="right", choices=("right", "left"), help="side of the hand")
-    p.add_argument("--idle", action="store_true", help="leave the other cores alone")
-    p.add_argument(
-        "--period-p99",
-        type=positive,
-        default=3.5e-3,
-        metavar="S",
-        help="largest 99th percentile of the period for exit code 0",
-    )
-    p.add_argument(
-        "--latency-p99",
-        type=positive,
-        default=1.5e-3,
-        metavar="S",
-        help="largest 99th percentile of the latency for exit code 0",
-    )
-    p.add_argument(
-        "--cpu",
-        type=positive,
-        default=0.25,
-        metavar="SHARE",
-        help="largest share of one core for exit code 0",
-    )
-    p.add_argument(
-        "--core",
-        type=natural,
-        metavar="K",
-        help="core to run on (default: the last one this process may use)",
-    )
+    p.add_argument("--idle", action="store_true", help="do not keep the other cores busy")
+    for flag, default, metavar, what in (
+        ("--period-p99", 3.5e-3, "S", "99th percentile of the period"),
+        ("--latency-p99", 1.5e-3, "S", "99th percentile of the latency"),
+        ("--cpu", 0.25, "SHARE", "share of one core"),
+    ):
+        p.add_argument(
+            flag, type=positive, default=default, metavar=metavar, help=f"largest {what} for exit code 0"
+        )
+    add_core_argument(p)
     add_json_argument(p)
 
 
@@ -58,18 +40,18 @@ def run(args: argparse.Namespace) -> int:
     """Run the measurement.
 
     Returns:
-        0 when the limits were kept, otherwise 1.
+        0 if every limit was kept, otherwise 1.
     """
     cores = os.sched_getaffinity(0)
     with one_core(args.core) as core:
         from dexstack.bench.hand import time_hand
 
-        note(
-            f"driver on core {core}, {'nothing else' if args.idle else 'the others busy'}, {args.seconds:g} s"
-        )
+        others = "the others idle" if args.idle else "the others busy"
+        note(f"driver on core {core}, {others}, {args.seconds:g} s")
         m = time_hand(args.seconds, sorted(cores - {core}) or [core], side=args.hand, busy=not args.idle)
     period, latency = times(m.period), times(m.latency)
     missed = m.lost + m.incomplete
+    load = {"mean": sum(m.load) / len(m.load), "max": max(m.load)}
     results: dict[str, Any] = {
         "core": core,
         "seconds": args.seconds,
@@ -85,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         "fault": m.fault or None,
         "over_limit": m.over_limit,
         "largest_torque_share": m.largest,
-        "load_average": {"mean": sum(m.load) / len(m.load), "max": max(m.load)},
+        "load_average": load,
         "limits": {
             "period_p99": args.period_p99,
             "latency_p99": args.latency_p99,
@@ -103,31 +85,24 @@ def run(args: argparse.Namespace) -> int:
     }
     results["kept"], results["passed"] = kept, all(kept.values())
     rows = [
-        [
-            "period [ms]",
-            *(f"{1e3 * results['period_s'][k]:.3f}" for k in ("p50", "p99", "max")),
-            f"p99 {1e3 * args.period_p99:g}",
-        ],
-        [
-            "frame to torque [ms]",
-            *(f"{1e3 * results['latency_s'][k]:.3f}" for k in ("p50", "p99", "max")),
-            f"p99 {1e3 * args.latency_p99:g}",
-        ],
+        [name, *(f"{1e3 * results[key][k]:.3f}" for k in ("p50", "p99", "max")), f"p99 {1e3 * limit:g}"]
+        for name, key, limit in (
+            ("period [ms]", "period_s", args.period_p99),
+            ("frame to torque [ms]", "latency_s", args.latency_p99),
+        )
     ]
+    columns = ("", "p50", "p99", "max", "limit")
+    failed = [name for name, ok in kept.items() if not ok]
     publish(
         args,
         "bench hand",
         results,
-        table(
-            f"Servo loop over CAN, {m.sets} sets, core {core}", ("", "p50", "p99", "largest", "limit"), rows
-        ),
-        f"{results['rate_hz']:.1f} Hz; {missed} sets missed, {m.skipped} skipped; driver and guard {100 * m.cpu_share:.1f} % of one core "
-        f"(limit {100 * args.cpu:g}), emulated hand {100 * m.emulator_cpu_share:.1f} %; "
+        table(f"Servo loop over CAN, {m.sets} sets, core {core}", columns, rows),
+        f"{results['rate_hz']:.1f} Hz; {missed} sets missed, {m.skipped} skipped; "
+        f"driver and guard {100 * m.cpu_share:.1f} % of one core (limit {100 * args.cpu:g}), "
+        f"emulated hand {100 * m.emulator_cpu_share:.1f} %; "
         f"real-time scheduling {'on' if m.realtime else 'refused'}",
-        f"load average {results['load_average']['mean']:.1f}, at most {results['load_average']['max']:.1f}"
-        + (f"; fault: {m.fault}" if m.fault else ""),
-        "every limit kept"
-        if results["passed"]
-        else "not kept: " + ", ".join(name for name, ok in kept.items() if not ok),
+        f"load average {load['mean']:.1f}, at most {load['max']:.1f}" + f"; fault: {m.fault}" * bool(m.fault),
+        f"not kept: {', '.join(failed)}" if failed else "every limit kept",
     )
     return 0 if results["passed"] else 1

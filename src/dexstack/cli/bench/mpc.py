@@ -6,9 +6,8 @@ import argparse
 from typing import Any
 
 from dexstack.cli import arguments
-from dexstack.cli.cores import one_core
+from dexstack.cli.cores import add_core_argument, one_core
 from dexstack.cli.output import add_json_argument, note, publish, table
-from dexstack.errors import ConfigError
 from dexstack.report.statistics import errors, times
 
 
@@ -17,30 +16,33 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p = subparsers.add_parser(
         "mpc",
         help="time of an MPC solve",
-        description="Processor and wall time of contact detection and MPC solve, on one core, on states of the closed loop. "
-        "Exit code 0 only if the solve's processor time keeps both limits.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        description="Measure processor and wall time of contact detection and MPC solve, on one core, on "
+        "states of the closed loop. Exit code 0 only if the processor time of the solve keeps both limits.",
     )
     arguments.add_scene_arguments(p)
     arguments.add_planner_arguments(p)
-    p.add_argument("--solves", type=int, default=1000, metavar="N", help="solves that count")
+    p.add_argument(
+        "--solves", type=arguments.positive_int, default=1000, metavar="N", help="number of counted solves"
+    )
     p.add_argument(
         "--min-contacts",
         type=int,
         default=8,
         metavar="N",
-        help="a state counts from this many active contacts on",
+        help="count only states with at least this many active contacts",
     )
     p.add_argument("--p50", type=float, default=2e-3, metavar="S", help="largest median for exit code 0")
     p.add_argument(
         "--p99", type=float, default=3e-3, metavar="S", help="largest 99th percentile for exit code 0"
     )
     p.add_argument(
-        "--core", type=int, metavar="K", help="core to run on (default: the last one this process may use)"
+        "--seed",
+        type=arguments.natural,
+        default=0,
+        metavar="S",
+        help="seed of the trials that supply the states",
     )
-    p.add_argument(
-        "--seed", type=int, default=0, metavar="S", help="seed of the trials that supply the states"
-    )
+    add_core_argument(p)
     add_json_argument(p)
 
 
@@ -48,10 +50,8 @@ def run(args: argparse.Namespace) -> int:
     """Run the measurement.
 
     Returns:
-        0 when the limits were kept, otherwise 1.
+        0 if both limits were kept, otherwise 1.
     """
-    if args.solves < 1 or args.seed < 0:
-        raise ConfigError("--solves must be at least 1 and --seed not negative")
     with one_core(args.core) as core:
         from dexstack.bench.mpc import time_mpc
 
@@ -92,19 +92,17 @@ def run(args: argparse.Namespace) -> int:
         row("detection and solve, wall", "detect_and_solve_wall_s"),
     ]
     c = results["contacts"]
+    size = f"horizon {m.horizon}, {m.variables} variables, up to {m.rows} rows"
     publish(
         args,
         "bench mpc",
         results,
-        table(
-            f"MPC, {args.object}, horizon {m.horizon}, {m.variables} variables, up to {m.rows} rows, core {core}",
-            ("ms", "p50", "p99", "mean", "n"),
-            rows,
-        ),
-        f"{c['n']} states, {c['counted']} counted (at least {args.min_contacts} active contacts; mean {c['mean']:.1f}, "
-        f"most {c['max']:.0f}); compiled in {m.compile_s:.1f} s; {', '.join(f'{n} {name}' for name, n in m.statuses.items())}",
-        f"solve p50 {1e3 * solve['p50']:.2f} ms (limit {1e3 * args.p50:g}), p99 {1e3 * solve['p99']:.2f} ms (limit {1e3 * args.p99:g}): "
-        + ("kept" if passed else "not kept"),
+        table(f"MPC, {args.object}, {size}, core {core}", ("ms", "p50", "p99", "mean", "n"), rows),
+        f"{c['n']} states, {c['counted']} counted (at least {args.min_contacts} active contacts; "
+        f"mean {c['mean']:.1f}, most {c['max']:.0f}); compiled in {m.compile_s:.1f} s; "
+        f"{', '.join(f'{n} {name}' for name, n in m.statuses.items())}",
+        f"solve p50 {1e3 * solve['p50']:.2f} ms (limit {1e3 * args.p50:g}), "
+        f"p99 {1e3 * solve['p99']:.2f} ms (limit {1e3 * args.p99:g}): {'kept' if passed else 'not kept'}",
         seed=args.seed,
     )
     return 0 if passed else 1

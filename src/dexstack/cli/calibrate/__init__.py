@@ -1,12 +1,9 @@
-"""``dexstack calibrate``: measure what differs from device to device, and keep it."""
+"""``dexstack calibrate``: calibrate hand, camera and tags, and save the result."""
 
 from __future__ import annotations
 
 from dexstack.cli.subcommands import group
 
-add_parser, run = group(
-    __name__,
-    "measure what differs from device to device",
-    __doc__,
-    ("hand", "camera", "hand-eye", "tags", "sheet"),
-)
+PARTS = ("hand", "camera", "hand-eye", "tags", "sheet")
+
+add_parser, run = group(__name__, "calibrate hand, camera and tags", __doc__, PARTS)

@@ -1,4 +1,4 @@
-"""``dexstack calibrate camera``: where the camera stands, from the tags on the hand's base."""
+"""``dexstack calibrate camera``: pose of the camera, from the tags on the hand's base."""
 
 from __future__ import annotations
 
@@ -6,26 +6,24 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from dexstack.cli.arguments import natural, positive_int
+from dexstack.cli.arguments import positive_int
 from dexstack.cli.calibrate.pictures import add_source_arguments, take
 from dexstack.cli.output import add_json_argument, note, publish, table
 
 LARGEST_MISS = 0.5
-"""Root mean square reprojection error [px] beyond which something is wrong."""
+"""Largest root mean square reprojection error [px]."""
 FOCAL = 0.02
-"""The intrinsics are doubted when the focal length that fits is off by more than this share (and by
-more than three σ)."""
+"""Largest relative error of the focal length, beyond three σ."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``calibrate camera``."""
     p = subparsers.add_parser(
         "camera",
-        help="where the camera stands",
-        description="Measures the camera's pose in the palm frame from pictures of the tags on the hand's base, checks the intrinsics, "
-        f"draws where the corners should be, and writes the file that pose_estimator reads. Exit code 0 only if all corners fit within "
-        f"{LARGEST_MISS:g} px and the intrinsics are not in doubt.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        help="pose of the camera",
+        description="Measure the camera's pose in the palm frame from pictures of the tags on the hand's "
+        "base, check the intrinsics, draw the reprojected corners, and write the file that pose_estimator "
+        f"reads. Exit code 0 only if all corners fit within {LARGEST_MISS:g} px and the intrinsics fit.",
     )
     add_source_arguments(p)
     p.add_argument(
@@ -36,15 +34,14 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         type=Path,
         help="tags of the hand's base in the palm frame (default: the plate of hardware/tags.md)",
     )
-    p.add_argument("--pictures", type=positive_int, default=30, metavar="N", help="how many to take")
+    p.add_argument("--pictures", type=positive_int, default=30, metavar="N", help="number of pictures")
     p.add_argument(
         "--output",
         type=Path,
         default=Path("camera_mount.yaml"),
         metavar="FILE",
-        help="where the result goes; a picture beside it",
+        help="file for the result; a picture of the same name shows the corners",
     )
-    p.add_argument("--seed", type=natural, default=0, metavar="S", help="seed of the noise, for --source sim")
     add_json_argument(p)
 
 
@@ -52,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     """Measure, draw and write.
 
     Returns:
-        0 when that was done and the result can be trusted, otherwise 1.
+        0 if the result can be trusted, otherwise 1.
     """
     from dexstack.perception import require_camera
 
@@ -73,10 +70,9 @@ def run(args: argparse.Namespace) -> int:
     c = calibrate_camera(found, base, recording.camera)
     save_mount(args.output, c, recording.camera)
     picture = args.output.with_suffix(".png")
+    drawn = reprojection_picture(recording.pictures[-1], found[-1], base, recording.camera, c.X_PC.inverse)
     with writing(picture):
-        Image.fromarray(
-            reprojection_picture(recording.pictures[-1], found[-1], base, recording.camera, c.X_PC.inverse)
-        ).save(picture)
+        Image.fromarray(drawn).save(picture)
     off = abs(c.focal_ratio - 1.0)
     doubt = off > FOCAL and off > 3.0 * c.focal_sigma
     results: dict[str, Any] = {
@@ -94,35 +90,23 @@ def run(args: argparse.Namespace) -> int:
         "file": str(args.output),
         "picture": str(picture),
     }
+    spread = f"{1e3 * np.linalg.norm(c.spread[:3]):.2f}, {np.degrees(np.linalg.norm(c.spread[3:])):.3f}"
     rows = [
         ("position in the palm frame [m]", " ".join(f"{x:.4f}" for x in c.X_PC.p)),
         ("quaternion w x y z", " ".join(f"{x:.5f}" for x in c.X_PC.pose[3:])),
-        (
-            "picture to picture [mm, deg]",
-            f"{1e3 * np.linalg.norm(c.spread[:3]):.2f}, {np.degrees(np.linalg.norm(c.spread[3:])):.3f}",
-        ),
-        ("corners miss by [px]", f"{c.reprojection:.3f}, at most {c.worst:.3f}"),
-        ("focal length that fits / the camera's", f"{c.focal_ratio:.4f} ± {c.focal_sigma:.4f}"),
+        ("spread between pictures [mm, deg]", spread),
+        ("reprojection error [px]", f"{c.reprojection:.3f}, at most {c.worst:.3f}"),
+        ("focal length, fitted / given", f"{c.focal_ratio:.4f} ± {c.focal_sigma:.4f}"),
     ]
     results["passed"] = passed = c.reprojection <= LARGEST_MISS and not doubt and not c.outliers
     if c.outliers:
-        note(
-            f"Not where {args.base or 'the plate of hardware/tags.md'} says: tags {', '.join(map(str, c.outliers))}; left out."
-        )
+        base_name = args.base or "the plate of hardware/tags.md"
+        note(f"Tags {', '.join(map(str, c.outliers))} are not where {base_name} says, and were left out.")
     if c.reprojection > LARGEST_MISS:
-        note(
-            "The corners do not fit: something moved while the pictures were taken, or the tags are not where they are said to be."
-        )
+        note("The corners do not fit: something moved between the pictures, or the tags are misplaced.")
     if doubt:
-        note(
-            "The intrinsics do not fit the tags: was the plate printed to scale, and is the camera calibrated?"
-        )
+        note("The intrinsics do not fit the tags: check the scale of the print and the camera's calibration.")
     title = f"Camera from {c.pictures} pictures of the tags {', '.join(map(str, c.tags))}"
-    publish(
-        args,
-        "calibrate camera",
-        results,
-        table(title, ("", "value"), rows),
-        f"written to {args.output}; picture {picture}",
-    )
+    view, line = table(title, ("", "value"), rows), f"written to {args.output}; picture {picture}"
+    publish(args, "calibrate camera", results, view, line)
     return 0 if passed else 1

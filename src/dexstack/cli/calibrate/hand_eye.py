@@ -1,5 +1,5 @@
-"""``dexstack calibrate hand-eye``: camera pose and joint zeros together, from tags on the
-fingertips that the servo moves about."""
+"""``dexstack calibrate hand-eye``: camera pose and joint zeros together, from tags on the moving
+fingertips."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from dexstack.perception.hand_eye import HandEye, Look
 
 STILL, REST = 0.003, 0.5
-"""Joints that have moved by less than this [rad] for so long [s] are at rest: by then pictures from
-before have arrived, too."""
+"""Joints that move by less than this [rad] for this time [s] are at rest; by then pictures taken
+during the motion have arrived."""
 PATIENCE = 6.0
-"""Longest way from one posture to the next, and longest wait for a picture [s]."""
+"""Longest time to reach a posture and take its picture [s]."""
 
 Camera = Callable[[], "tuple[np.ndarray, CameraModel] | None"]
-"""The newest picture since the last call, grey; None: there is none yet."""
+"""Returns the newest grey picture since the last call; None without one."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -35,37 +35,35 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p = subparsers.add_parser(
         "hand-eye",
         help="camera pose and joint zeros together",
-        description="Moves the fingers, which wear the caps of `dexstack calibrate sheet --object fingertips`, to postures drawn at random "
-        "and solves pictures and joint angles for the camera's pose in the palm frame and the joints' zeros. Every second picture is held "
-        "out. Exit code 0 only if enough tags were seen, the held-out pictures agree, and both were kept. With --interface emulated the "
-        "pictures are simulated, from a camera that stands elsewhere for every seed.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        description="Move the fingers, with the caps of `dexstack calibrate sheet --object fingertips`, to "
+        "random postures, and solve pictures and joint angles for the camera's pose in the palm frame and "
+        "the joints' zeros. Every second picture is held out for validation. Exit code 0 only if enough tags "
+        "were seen, the held-out pictures agree, and the result was saved. With --interface emulated the "
+        "pictures are simulated, with a camera pose drawn from the seed.",
     )
     add_hand_arguments(p)
     p.add_argument(
         "--serial", default="", help="serial number of the RealSense (default: the first one found)"
     )
-    p.add_argument(
-        "--postures", type=positive_int, default=60, metavar="N", help="how many pictures are taken"
-    )
-    p.add_argument("--seed", type=natural, default=0, metavar="S", help="draws the postures")
+    p.add_argument("--postures", type=positive_int, default=60, metavar="N", help="number of pictures")
+    p.add_argument("--seed", type=natural, default=0, metavar="S", help="seed of the postures")
     p.add_argument(
         "--output",
         type=Path,
         default=Path("camera_mount.yaml"),
         metavar="FILE",
-        help="where the camera's pose goes",
+        help="file for the camera's pose",
     )
-    p.add_argument("--dry-run", action="store_true", help="measure, but keep nothing")
+    p.add_argument("--dry-run", action="store_true", help="measure, but save nothing")
     p.add_argument("--yes", action="store_true", help="do not ask before the hand moves")
     add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Move, measure and keep.
+    """Move, measure and save.
 
     Returns:
-        0 when that was done, 1 when the hand failed or the held-out pictures contradict the result.
+        0 on success, 1 if the hand failed or the held-out pictures contradict the result.
     """
     from dexstack.perception import require_camera
 
@@ -84,16 +82,14 @@ def run(args: argparse.Namespace) -> int:
     from dexstack.perception.se3 import difference
 
     hand = load_hand(args.hand)
-    if not agreed(
-        args,
-        "All fingers move, the camera watches. Is the hand free to move, the caps on, and nobody in reach?",
-    ):
+    question = (
+        "All fingers move while the camera watches. Is the hand free, with the caps on, and no one near?"
+    )
+    if not agreed(args, question):
         note("nothing was measured")
         return 1
     link = the_hand(args)
-    weight = (
-        None if args.interface == EMULATED else GravityCompensation(hand)
-    )  # nothing pulls at the emulated hand's links
+    weight = None if args.interface == EMULATED else GravityCompensation(hand)  # the emulated one has none
     driver = HandDriver(link, ServoLaw(hand, gravity=weight))
     take, X_PC, close = _camera(args, hand, link)
     try:
@@ -113,37 +109,29 @@ def run(args: argparse.Namespace) -> int:
     results = _results(c, link.serial, offsets)
     if X_PC is not None:
         way = difference(c.X_PC, X_PC)
-        results["true_error_mm"], results["true_error_deg"] = (
-            1e3 * np.linalg.norm(way[:3]),
-            np.degrees(np.linalg.norm(way[3:])),
-        )
+        results["true_error_mm"] = 1e3 * np.linalg.norm(way[:3])
+        results["true_error_deg"] = np.degrees(np.linalg.norm(way[3:]))
+    last = "Not saved: dry run."
     if c.trouble:
-        publish(
-            args,
-            "calibrate hand-eye",
-            results,
-            _view(c, hand.joint_names, link.offsets),
-            f"Not kept: {c.trouble}.",
-        )
-        return 1
-    last = "Not kept: dry run."
-    if not args.dry_run:
+        last = f"Not saved: {c.trouble}."
+    elif not args.dry_run:
         today, held_out = f"{datetime.now():%Y-%m-%d %H:%M}", np.radians(c.errors[1])
         kept = save_offsets(args.calibration_dir, link.serial, offsets, measured=today, held_out=held_out)
         save_mount(args.output, c, camera)
         results["files"] = [str(kept), str(args.output)]
-        last = f"Kept in {kept} and {args.output}"
+        last = f"Saved in {kept} and {args.output}"
     publish(args, "calibrate hand-eye", results, _view(c, hand.joint_names, link.offsets), last)
-    return 0
+    return 1 if c.trouble else 0
 
 
 def _camera(args: argparse.Namespace, hand: Any, link: Any) -> tuple[Camera, Any, Callable[[], None]]:
-    """What takes pictures, where it stands in the palm frame if that is known, and what ends it."""
+    """Return a function that takes pictures, the camera's pose in the palm frame if known, and a
+    function that stops the camera."""
     import cv2
     import numpy as np
 
+    from dexstack.perception.camera_params import RealSenseParams
     from dexstack.perception.images import to_grey
-    from dexstack.perception.params import RealSenseParams
     from dexstack.perception.realsense import RealSenseCamera
     from dexstack.perception.sources import fingertip_camera
 
@@ -151,28 +139,29 @@ def _camera(args: argparse.Namespace, hand: Any, link: Any) -> tuple[Camera, Any
     if args.interface == EMULATED:
         simulated, X_PC = fingertip_camera(hand, args.seed)
         nowhere = np.array([0.0, 0.0, 50.0, 1.0, 0.0, 0.0, 0.0])
-        draw = lambda: simulated.picture(link.computer.plant.joint_position, nowhere)  # noqa: E731
-        return lambda: (cv2.cvtColor(draw(), cv2.COLOR_RGB2GRAY), simulated.camera), X_PC, lambda: None
+
+        def draw() -> tuple[np.ndarray, CameraModel]:
+            picture = simulated.picture(link.computer.plant.joint_position, nowhere)
+            return cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), simulated.camera
+
+        return draw, X_PC, lambda: None
     real = RealSenseCamera(RealSenseParams(args.serial, 1280, 720))
     real.start()
 
     def take() -> tuple[np.ndarray, CameraModel] | None:
-        frame = real.take(0.0)
-        return (
-            None
-            if frame is None
-            else (to_grey(frame.data, frame.width, frame.height, frame.encoding), frame.camera)
-        )
+        if (frame := real.take(0.0)) is None:
+            return None
+        return to_grey(frame.data, frame.width, frame.height, frame.encoding), frame.camera
 
     return take, None, real.stop
 
 
 def _sweep(driver: HandDriver, targets: np.ndarray, take: Camera) -> tuple[list[Look], CameraModel]:
-    """Every posture looked at, once the hand is at rest.
+    """Take a picture of every posture with the hand at rest.
 
     Raises:
         HandFault: the hand failed.
-        ConfigError: it does not come to rest, or the camera sends nothing.
+        ConfigError: it does not come to rest, or the camera sends no pictures.
     """
     import numpy as np
 
@@ -198,10 +187,11 @@ def _sweep(driver: HandDriver, targets: np.ndarray, take: Camera) -> tuple[list[
                 moved_at, trace = now(), []
             trace.append(turn.feedback.q)
             if now() - moved_at > REST:
-                picture = take() if old is not None else None
-                old = (
-                    old if old is not None else take()
-                )  # the newest until now may be of before it was at rest
+                # the first picture may have been taken before the hand was at rest
+                if old is None:
+                    old = take()
+                else:
+                    picture = take()
         looks.append(Look(np.mean(trace, axis=0), detector.detect(picture[0])))
     return looks, picture[1]
 
@@ -227,7 +217,7 @@ def _view(c: HandEye, names: tuple[str, ...], old: np.ndarray) -> Any:
     rows = [
         ("camera in the palm frame [m]", " ".join(f"{x:.4f}" for x in c.X_PC.p)),
         ("quaternion w x y z", " ".join(f"{x:.5f}" for x in c.X_PC.pose[3:])),
-        ("corners miss by [px]", f"{c.reprojection:.3f}"),
+        ("reprojection error [px]", f"{c.reprojection:.3f}"),
         ("held out [mm, °]", f"{mm:.2f}, {degrees:.2f}"),
         *(
             (f"zero of {name}, before [rad]", f"{a + b:+.4f}, {a:+.4f}")

@@ -1,4 +1,4 @@
-"""Where the calibrations get their pictures: not a command, but what several of them share."""
+"""Source of the pictures, shared by several calibrations."""
 
 from __future__ import annotations
 
@@ -7,30 +7,33 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dexstack.cli.arguments import natural
+
 if TYPE_CHECKING:
     from dexstack.perception.sources import Recording
 
 
 def add_source_arguments(p: argparse.ArgumentParser) -> None:
-    """Add ``--source`` and what belongs to it."""
+    """Add ``--source`` and its options, and ``--seed``."""
     p.add_argument(
         "--source",
         default="realsense",
-        help="realsense, sim, or a folder with pictures and their camera.yaml",
+        help="realsense, sim, or a folder of pictures with camera.yaml",
     )
     p.add_argument(
         "--serial", default="", help="serial number of the RealSense (default: the first one found)"
     )
     p.add_argument(
-        "--resolution", default="640x480", choices=("640x480", "1280x720"), help="of the RealSense"
+        "--resolution", default="640x480", choices=("640x480", "1280x720"), help="resolution of the RealSense"
     )
     p.add_argument(
-        "--wait", type=float, default=0.1, metavar="S", help="between two pictures of the RealSense"
+        "--wait", type=float, default=0.1, metavar="S", help="time between two pictures of the RealSense"
     )
+    p.add_argument("--seed", type=natural, default=0, metavar="S", help="seed of the noise, for --source sim")
 
 
 def take(args: argparse.Namespace, simulate: Callable[[], Recording]) -> Recording:
-    """The pictures asked for.
+    """Take the pictures.
 
     Raises:
         ConfigError: there is no such source, or it has no pictures.
@@ -38,7 +41,7 @@ def take(args: argparse.Namespace, simulate: Callable[[], Recording]) -> Recordi
     import cv2
 
     from dexstack.errors import ConfigError
-    from dexstack.perception.params import RealSenseParams
+    from dexstack.perception.camera_params import RealSenseParams
     from dexstack.perception.sources import read_folder, take_realsense
 
     cv2.setNumThreads(1)
@@ -48,5 +51,5 @@ def take(args: argparse.Namespace, simulate: Callable[[], Recording]) -> Recordi
         width, height = map(int, args.resolution.split("x"))
         return take_realsense(RealSenseParams(args.serial, width, height), args.pictures, args.wait)
     if not Path(args.source).is_dir():
-        raise ConfigError(f"--source must be realsense, sim or a folder; there is no folder '{args.source}'")
+        raise ConfigError(f"--source must be realsense, sim or an existing folder, got '{args.source}'")
     return read_folder(Path(args.source))

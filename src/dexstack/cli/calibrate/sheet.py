@@ -13,14 +13,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p = subparsers.add_parser(
         "sheet",
         help="tags to print, true to scale",
-        description="Writes the tags of an object, of the hand's base, or of its fingertips, as a PDF to print at 100 %%; or, where the "
-        "file is called .scad, what they are glued on: the base's plate, a fingertip's cap.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        description="Write the tags of an object, of the hand's base, or of its fingertips as a PDF to print "
+        "at 100 %%; with --output FILE.scad, write a drawing of the part they are glued on (plate or cap).",
     )
     p.add_argument(
-        "--object", default="cube", help="name of an object, the path of an object's YAML, base or fingertips"
+        "--object", default="cube", help="name of an object, path of its YAML file, base or fingertips"
     )
-    p.add_argument("--paper", default="a4", choices=("a4", "letter"), help="size of the paper")
+    p.add_argument("--paper", default="a4", choices=("a4", "letter"), help="paper size")
     p.add_argument(
         "--output",
         type=Path,
@@ -31,7 +30,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write it; 0."""
+    """Write the file; return 0."""
     from dexstack.perception import require_camera
 
     require_camera()
@@ -51,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         write_drawing(
             path, cap(first, hand.fingertip_radius) if args.object == "fingertips" else plate(bundle)
         )
-        publish(args, "calibrate sheet", {"file": str(path)}, f"what the tags are glued on: {path}")
+        publish(args, "calibrate sheet", {"file": str(path)}, f"part for the tags: {path}")
         return 0
     pages = write_sheet(path, bundle, args.paper)
     results = {"file": str(path), "pages": pages, "tags": {t: tag.edge for t, tag in bundle.tags.items()}}

@@ -1,4 +1,4 @@
-"""What the MPC needs of a time-stepping model."""
+"""Interface of time-stepping models."""
 
 from __future__ import annotations
 
@@ -23,37 +23,40 @@ class Sensitivity(NamedTuple):
 class StepModel(abc.ABC):
     """Maps force b and distances φ to the displacement dq of one step of a :class:`StepProblem`.
 
-    Pure functions of arrays, traced by JAX. ``prepare`` is what can be done once for a frozen
-    contact set; ``dual`` is whatever a model wants to hand to its next call for a warm start (zeros
-    at first), and may be empty.
+    Pure functions of arrays, traced by JAX. ``prepare`` is computed once per frozen contact set;
+    ``dual`` is the warm start that a model passes to its next call (zeros at first), and may be
+    empty.
     """
 
     @abc.abstractmethod
-    def prepare(self, problem: StepProblem, theta: ModelParams) -> Any: ...
+    def prepare(self, problem: StepProblem, theta: ModelParams) -> Any:
+        """Return the context that the other methods take."""
 
     @abc.abstractmethod
-    def initial_dual(self, problem: StepProblem) -> Array: ...
+    def initial_dual(self, problem: StepProblem) -> Array:
+        """Return the warm start of the first call."""
 
     @abc.abstractmethod
     def step(
         self, context: Any, b: Float[Array, " V"], phi: Float[Array, " C"], dual: Array
-    ) -> tuple[Float[Array, " V"], Array]: ...
+    ) -> tuple[Float[Array, " V"], Array]:
+        """Return dq and the new dual."""
 
     @abc.abstractmethod
     def sensitivity(
         self, context: Any, b: Float[Array, " V"], phi: Float[Array, " C"], dual: Array
     ) -> Sensitivity:
-        """Derivatives at a step whose returned dual was ``dual``."""
+        """Return the derivatives at a step whose returned dual was ``dual``."""
 
     def solved(
         self, context: Any, b: Float[Array, " V"], phi: Float[Array, " C"], dual: Array
     ) -> Float[Array, " V"]:
-        """The displacement of a step solved to the end, whose derivatives in the context (and so in
-        θ), b and φ are exact.
+        """Return the displacement of a converged step, with exact derivatives in the context (and
+        so in θ), b and φ.
+
+        The default is exact for closed forms and for Newton's method at its solution.
 
         Args:
-            dual: of the solved step; no derivative is taken through it.
+            dual: of the converged step; no derivative is taken through it.
         """
-        return self.step(context, b, phi, dual)[
-            0
-        ]  # right for closed forms, and for Newton's method at its solution
+        return self.step(context, b, phi, dual)[0]

@@ -1,8 +1,8 @@
-"""D-SDF: the paper's closed-form time step, a gradient step of a smooth distance in force space,
-contactsdf [15]–[20].
+"""D-SDF: the closed-form time step of contactsdf [15]–[20], a gradient step of a smooth distance in
+force space.
 
-Unrolled k times it alternates between the faces and nears a feasible point (40 steps do for most
-grasps), not the closest one, which is the exact step.
+Repeated k times it alternates between the faces and approaches a feasible point (40 steps suffice
+for most grasps), but not the closest one, which would be the exact step.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from jax import Array
 from jaxtyping import Float
 
 from dexstack.control.models.base import Sensitivity, StepModel
+from dexstack.control.params import PlannerParams
 from dexstack.control.problem import FRICTION_DIRECTIONS, ModelParams, StepProblem
 
 
@@ -29,22 +30,21 @@ class _Context(NamedTuple):
 def dsdf(
     z: Float[Array, " V"], normals: Float[Array, "M V"], offsets: Float[Array, " M"], sigma: Array
 ) -> Float[Array, ""]:
-    """D-SDF [19]: (1/σ) LSE(0, LSE_ij σ(n_ijᵀ z + b_ij)), 0 deep inside the feasible set."""
+    """D-SDF [19]: (1/σ) LSE(0, LSE_ij σ(n_ijᵀ z + b_ij)); 0 deep inside the feasible set."""
     return jax.nn.logsumexp(jnp.concatenate([jnp.zeros(1, z.dtype), sigma * (normals @ z + offsets)])) / sigma
 
 
 class DsdfModel(StepModel):
-    """z⁺ = z_q − D-SDF(z_q) ∇D-SDF(z_q) [20], k times: exact for one active face, an approximation
-    for several at once."""
+    """z⁺ = z_q − D-SDF(z_q) ∇D-SDF(z_q) [20]: exact for one active face, an approximation for
+    several at once."""
 
-    def __init__(self, steps: int = 1) -> None:
-        """``steps`` is k; the paper's model has one."""
-        self.steps = steps
+    def __init__(self, params: PlannerParams, chains: tuple[int, ...]) -> None:
+        self.steps = 1
 
     def prepare(self, problem: StepProblem, theta: ModelParams) -> _Context:
         inv_sqrt_Q = jax.lax.rsqrt(problem.Q)
         rows = problem.J * inv_sqrt_Q[None]
-        square = jnp.sum(rows**2, axis=1)  # the root only where it has a derivative: a row may be zero
+        square = jnp.sum(rows**2, axis=1)  # a row may be zero, where the root has no derivative
         inv_length = jnp.where(square > 1e-12, jax.lax.rsqrt(jnp.maximum(square, 1e-12)), 0.0)
         return _Context(inv_sqrt_Q, -rows * inv_length[:, None], inv_length, theta.sigma)
 
@@ -53,8 +53,8 @@ class DsdfModel(StepModel):
 
     def _step(self, c: _Context, b: Array, phi: Array) -> Array:
         z = c.inv_sqrt_Q * b
-        # A row of an inactive contact has no normal: push its plane far away instead of letting it
-        # count as touching.
+        # The row of an inactive contact has no normal: move its plane far away, or it would count
+        # as touching.
         offsets = jnp.where(c.inv_length > 0, -jnp.repeat(phi, FRICTION_DIRECTIONS) * c.inv_length, -1e3)
         for _ in range(self.steps):
             value, gradient = jax.value_and_grad(dsdf)(z, c.normals, offsets, c.sigma)
@@ -66,3 +66,10 @@ class DsdfModel(StepModel):
 
     def sensitivity(self, context: _Context, b: Array, phi: Array, dual: Array) -> Sensitivity:
         return Sensitivity(*jax.jacfwd(self._step, argnums=(1, 2))(context, b, phi))
+
+
+class UnrolledDsdfModel(DsdfModel):
+    """``dsdf_steps`` repetitions of the step."""
+
+    def __init__(self, params: PlannerParams, chains: tuple[int, ...]) -> None:
+        self.steps = params.dsdf_steps

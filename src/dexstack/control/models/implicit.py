@@ -11,8 +11,8 @@ the step, so stiff contacts stay stable. Smoothing gives a contact that is about
 and a gradient, which a planner needs to find it. The problem is strongly convex and smooth:
 derivatives follow from the Hessian, ∂dq/∂b = H⁻¹ and ∂dq/∂φ = −H⁻¹ Jᵀ k σ(−s/ε).
 
-H = Q + Jᵀ diag(k σ) J couples fingers only through the object (a row touches one finger), so that
-it is inverted by small blocks: each finger by itself, then the Schur complement of the object.
+H = Q + Jᵀ diag(k σ) J couples fingers only through the object (a row touches one finger). It is
+inverted by small blocks: each finger alone, then the Schur complement of the object.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from jax import Array
 from jaxtyping import Float
 
 from dexstack.control.models.base import Sensitivity, StepModel
+from dexstack.control.params import PlannerParams
 from dexstack.control.problem import FRICTION_DIRECTIONS, OBJECT_DOF, ModelParams, StepProblem
 
 
 def _product(A: Array, B: Array) -> Array:
-    """A B of small matrices as a fused multiply and sum: a library call per product would cost more
-    than the arithmetic."""
+    """Product A B of small matrices as a fused multiply and sum, faster than a library call."""
     return jnp.sum(A[..., :, :, None] * B[..., None, :, :], axis=-2)
 
 
 def small_inverse(A: Float[Array, "*B m m"]) -> Float[Array, "*B m m"]:
-    """Inverse of small symmetric positive definite matrices by halves (Schur complement), closed
-    form up to 3 × 3."""
+    """Invert small symmetric positive definite matrices by recursive Schur complements; closed form
+    up to 3 × 3."""
     m = A.shape[-1]
     if m == 1:
         return 1.0 / A
@@ -76,23 +76,20 @@ class _Context(NamedTuple):
 class ImplicitModel(StepModel):
     """Newton's method on the smoothed step problem, a fixed number of steps from the last solution.
 
-    One step is enough inside the MPC: its iterations start each other, so the steps converge
-    together with the plan.
+    One step suffices inside the MPC: every iteration starts from the last one, so that the steps
+    converge together with the plan.
     """
 
-    def __init__(
-        self,
-        steps: int = 1,
-        stiffness: float = 1000.0,
-        smoothing: float = 0.001,
-        chains: tuple[int, ...] = (4, 4, 4, 4),
-    ) -> None:
-        """``steps`` Newton steps; ``stiffness`` k of a row [N/m]; ``smoothing`` ε [m]; ``chains``
-        of so many joints, in joint order."""
+    def __init__(self, params: PlannerParams, chains: tuple[int, ...]) -> None:
+        """
+        Args:
+            params: number of Newton steps, row stiffness k [N/m] and smoothing ε [m].
+            chains: joints of each chain, in joint order.
+        """
         self.chains = chains
-        self.steps = steps
-        self.stiffness = stiffness
-        self.smoothing = smoothing
+        self.steps = params.implicit_steps
+        self.stiffness = params.implicit_stiffness
+        self.smoothing = params.implicit_smoothing
 
     def prepare(self, problem: StepProblem, theta: ModelParams) -> _Context:
         return _Context(problem, (jnp.sum(problem.J**2, axis=1) > 1e-12).astype(problem.J.dtype))
@@ -126,7 +123,7 @@ class ImplicitModel(StepModel):
         return _Blocks(small_inverse(H[:o, :o] - jnp.einsum("fim,fjm->ij", X, H_of)), finger, X)
 
     def _by_chain(self, joints: Array) -> Array:
-        """Entries (..., N) of joints as (F, ..., m), a row for each chain; shorter ones end in
+        """Split entries (..., N) of joints into (F, ..., m), one row per chain, padded with
         zeros."""
         rows = jnp.split(joints, np.cumsum(self.chains)[:-1].tolist(), axis=-1)
         longest = max(self.chains)
@@ -135,7 +132,7 @@ class ImplicitModel(StepModel):
         )
 
     def _apply(self, blocks: _Blocks, g: Array) -> Array:
-        """H⁻¹ g."""
+        """Return H⁻¹ g."""
         g_o, g_f = g[:OBJECT_DOF], self._by_chain(g[OBJECT_DOF:])
         y_o = blocks.schur @ (g_o - jnp.einsum("fim,fm->i", blocks.X, g_f))
         y_f = jnp.einsum("fmn,fn->fm", blocks.finger, g_f) - jnp.einsum("fim,i->fm", blocks.X, y_o)

@@ -1,5 +1,4 @@
-"""Planners behind :class:`dexstack.control.base.LocalPlanner`; nothing imported before it is asked
-for."""
+"""Planners behind :class:`dexstack.control.base.LocalPlanner`, imported on demand."""
 
 from __future__ import annotations
 
@@ -11,6 +10,7 @@ PLANNERS = Registry(
         "gauss_newton": ("dexstack.control.factory", "gauss_newton", "MpcParams"),
         "sampling": ("dexstack.control.factory", "sampling", "SamplingParams"),
     },
+    ("dexstack.control.base", "LocalPlanner"),
 )
-"""Module, what makes it, and parameter class of every planner; the second takes the problem and all
+"""Module, factory and parameter class of every planner; the factory takes the problem and all
 parameter blocks by their class."""

@@ -1,4 +1,4 @@
-"""ContactSDF-MPC [22]: box-constrained single shooting on a contact set, by a fixed number of
+"""ContactSDF-MPC [22]: box-constrained single shooting on a contact set by a fixed number of
 projected Gauss–Newton iterations."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ import functools
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,16 @@ from jax import Array
 from dexstack.config import numbers
 from dexstack.contact.contact import Contacts, empty_contacts
 from dexstack.contact.detector import DetectorParams
-from dexstack.control.base import Cost, Observation, Plan, PlannedState, Plans, Pull, SolveStatus
+from dexstack.control.base import (
+    Cost,
+    LocalPlanner,
+    Observation,
+    Plan,
+    PlannedState,
+    Problem,
+    Pull,
+    SolveStatus,
+)
 from dexstack.control.contact_rule import ContactRule, PropagatedContacts
 from dexstack.control.horizon import Horizon, Present, Trajectory
 from dexstack.control.models.base import StepModel
@@ -26,12 +35,9 @@ from dexstack.control.params import MpcParams
 from dexstack.control.problem import OBJECT_DOF, ModelParams, integrate_quaternion
 from dexstack.process.compilation import KeptFunction, jit, side_by_side
 
-if TYPE_CHECKING:
-    from dexstack.model.robot import Robot
-
 
 class _Inputs(NamedTuple):
-    """What changes from plan to plan."""
+    """Inputs that change with every plan."""
 
     pose_WO: Any
     q: Any
@@ -42,7 +48,7 @@ class _Inputs(NamedTuple):
 
 
 class _Tunable(NamedTuple):
-    """What a compiled solver takes as numbers and seldom changes."""
+    """Numeric inputs of the compiled solver that seldom change."""
 
     theta: ModelParams
     weights: dict[str, Any]
@@ -53,27 +59,23 @@ class _Tunable(NamedTuple):
 
 
 DAMPINGS = (1.0, 30.0, 300.0, 3000.0)
-"""Levenberg dampings tried in parallel, as multiples of the parameter: near the box and at kinks a
-shorter Newton step is no substitute. The largest make a step that is short and nearly downhill:
-without them a plan can be stuck where it is no minimum."""
+"""Levenberg dampings tried in parallel, as multiples of the parameter; near the box and at kinks a
+shorter Newton step is no substitute. The largest give a short step along nearly the steepest descent,
+without which a plan can get stuck where it is no minimum."""
 
 
-class Mpc:
-    """Finds u_0..u_{T−1} in a box that minimise a task's cost over a rollout predicted from the
-    contact set of the current state.
+class Mpc(LocalPlanner):
+    """Gauss–Newton planner on a time-stepping model, with the contact set of the current state.
 
-    What becomes of that set along the rollout is its rule's. Joint limits are imposed on the target
-    and on the prediction of every step. All arrays have fixed shapes: the solver is compiled once
-    per instance and shared by its forks. A :class:`~dexstack.control.base.LocalPlanner`.
+    The contact rule determines that set along the rollout. Joint limits are imposed on the target and
+    on the prediction of every step. All arrays have fixed shapes: the solver is compiled once per
+    instance and shared by its forks.
     """
 
     def __init__(
         self,
-        robot: Robot,
+        problem: Problem,
         model: StepModel,
-        cost: Cost,
-        theta: ModelParams,
-        weights: Any,
         *,
         params: MpcParams = MpcParams(),
         rule: ContactRule | None = None,
@@ -81,11 +83,10 @@ class Mpc:
     ) -> None:
         """
         Args:
-            theta: θ of the model.
-            weights: the cost's, a parameter block of numbers.
-            rule: what becomes of the contacts along the plan; by default their distances follow it.
-            capacity: slots of the contact sets it plans from.
+            rule: contacts along the plan; None: propagated distances.
+            capacity: number of slots of a contact set.
         """
+        robot, _, cost, weights, theta = problem
         self.robot, self._cost, self._model = robot, cost, model
         self._tree, self._rule = robot.kinematics(), rule or PropagatedContacts()
         self._n, self._T = len(robot.joint_names), params.horizon
@@ -114,10 +115,6 @@ class Mpc:
         self.reset()
 
     @property
-    def u_max(self) -> float:
-        return self._params.u_max
-
-    @property
     def theta(self) -> ModelParams:
         return self._theta
 
@@ -139,7 +136,7 @@ class Mpc:
 
     @property
     def params(self) -> MpcParams:
-        """Horizon, step and iterations are compiled in and stay as they were."""
+        """Horizon, step and iterations are compiled in and do not change."""
         return self._params
 
     @params.setter
@@ -149,7 +146,7 @@ class Mpc:
             self._pack_tunable()
 
     def reset(self) -> None:
-        """Forget the warm start and the command held."""
+        """See :meth:`~dexstack.control.base.LocalPlanner.reset`."""
         self._plan = np.zeros((self._T, self._n), np.float32)
         self._q_des: np.ndarray | None = None
 
@@ -161,7 +158,7 @@ class Mpc:
         return other
 
     def warm_up(self) -> float:
-        """Compile; returns the seconds it took."""
+        """Compile; return the seconds it took."""
         start = time.perf_counter()
         pose = np.array([0, 0, 0.1, 1, 0, 0, 0], np.float32)
         side_by_side(
@@ -196,16 +193,16 @@ class Mpc:
             time.perf_counter() - wall,
         )
 
-    def plan_batch(self, observations: Observation, goals_WO: np.ndarray) -> Plans:
-        """Plans from B states at once, each from a cold start; nothing of this planner changes.
+    def plan_batch(self, observations: Observation, goals_WO: np.ndarray) -> Plan:
+        """Plan from B states at once, each from a cold start, without changing this planner.
 
         Args:
             observations: every array with a leading axis (B, …).
             goals_WO: (B, 7)
 
         Returns:
-            The plans; a state that cannot be planned from has BAD_INPUT, NaN predictions and the
-            robot's home as command.
+            One plan whose arrays have a leading axis (B, …); a state with unusable input has BAD_INPUT,
+            NaN predictions and the robot's home as command.
         """
         wall, cpu = time.perf_counter(), time.process_time()
         B = len(goals_WO)
@@ -229,7 +226,7 @@ class Mpc:
             for k in np.flatnonzero(usable & np.isfinite(out).all(axis=1)):
                 plan[k], q_des[k], prediction[k], cost[k], improved = self._split(out[k])
                 status[k] = SolveStatus.OK if improved else SolveStatus.NO_DESCENT
-        return Plans(
+        return Plan(
             status, q_des, plan, prediction, cost, time.process_time() - cpu, time.perf_counter() - wall
         )
 
@@ -249,15 +246,13 @@ class Mpc:
     def _pack(
         self, observation: Observation, goal_WO: np.ndarray, plan: np.ndarray, pull: Pull | None
     ) -> np.ndarray | None:
-        """All inputs as one vector; None if one is unusable."""
+        """Return all inputs as one vector, or None if one is unusable."""
         _, pose_WO, q, contacts = observation
         pull = pull or Pull(np.zeros(self._n), self._params.effort_weight)
         packed = self._inputs.pack(_Inputs(pose_WO, q, goal_WO, plan, pull, contacts))
-        return (
-            packed
-            if packed is not None and np.all(np.isfinite(packed)) and np.dot(pose_WO[3:], pose_WO[3:]) > 1e-6
-            else None
-        )
+        if packed is None or not np.isfinite(packed).all() or np.dot(pose_WO[3:], pose_WO[3:]) <= 1e-6:
+            return None
+        return packed
 
     def _split(self, out: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float, bool]:
         plan, q_des, predicted, (cost, improved) = np.split(
@@ -279,10 +274,10 @@ class Mpc:
     def _pack_tunable(self) -> None:
         vector = self._tunables.pack(self._tunable())
         if vector is None:
-            raise ValueError("θ or weights have another structure than those the planner was made with")
+            raise ValueError("θ or weights differ in structure from those at construction")
         self._tunable_vector = jnp.asarray(vector)
 
-    # --- traced -------------------------------------------------------------------------------------------------------------------
+    # --- traced -----------------------------------------------------------------------------------
 
     def _goal_cost(self, state: Array, tunable: Array) -> Array:
         pose_WO, q, goal_WO = jnp.split(state, [7, 7 + self._n])
@@ -297,7 +292,6 @@ class Mpc:
     def _solve(self, inputs: _Inputs, tunable: _Tunable) -> tuple[Array, ...]:
         pose_WO, q, goal_WO, plan, pull, contacts = inputs
         steps, h, iterations = self._shape
-        weights = SimpleNamespace(**tunable.weights)
         pose_WO = jnp.concatenate(
             [pose_WO[:3], pose_WO[3:] * jax.lax.rsqrt(jnp.maximum(jnp.sum(pose_WO[3:] ** 2), 1e-12))]
         )
@@ -305,78 +299,23 @@ class Mpc:
         p_WTip = self._tree.fingertips(poses)
         J_tip = self._tree.point_jacobian(poses, p_WTip, jnp.asarray(self._tree.tip_body))
         present, limits = Present(pose_WO, q, contacts), (tunable.lower, tunable.upper)
-        horizon = Horizon(
-            self._tree,
-            self._model,
-            self._rule,
-            present,
-            tunable.theta,
-            limits,
-            step=h,
-            steps=steps,
-            poses=poses,
-        )
+        theta, models = tunable.theta, (self._tree, self._model, self._rule)
+        horizon = Horizon(*models, present, theta, limits, step=h, steps=steps, poses=poses)
 
         def state(displacement: Array, quat: Array) -> PlannedState:
             dq = displacement[OBJECT_DOF:]
             return PlannedState(pose_WO[:3] + displacement[:3], quat, q + dq, p_WTip + J_tip @ dq)
 
-        def residuals(trajectory: Trajectory) -> tuple[Array, Array]:
-            displacement, quat = trajectory.displacement, trajectory.quat
-            stage = jax.vmap(lambda d, r: self._cost.stage(state(d, r), goal_WO, weights))
-            return stage(displacement[1:], quat[1:]), self._cost.terminal(
-                state(displacement[-1], quat[-1]), goal_WO, weights
-            )
-
-        def total(U: Array, trajectory: Trajectory) -> Array:
-            stage, terminal = residuals(trajectory)
-            return (
-                jnp.sum(stage**2)
-                + jnp.sum(terminal**2)
-                + pull.weight * jnp.sum((U - pull.reference[None]) ** 2)
-            )
-
-        def gauss_newton(U: Array, trajectory: Trajectory) -> Array:
-            S = horizon.linearise(trajectory)
-            ends = trajectory.displacement, trajectory.quat
-
-            def local(residual: Any, displacement: Array, quat: Array) -> tuple[Array, Array]:
-                def moved(delta: Array) -> Array:
-                    return residual(
-                        state(displacement + delta, integrate_quaternion(quat, delta[3:OBJECT_DOF])),
-                        goal_WO,
-                        weights,
-                    )
-
-                zero = jnp.zeros_like(displacement)
-                return moved(zero), jax.jacfwd(moved)(zero)
-
-            r, Jr = jax.vmap(lambda d, r: local(self._cost.stage, d, r))(*(end[1:] for end in ends))
-            r_T, Jr_T = local(self._cost.terminal, *(end[-1] for end in ends))
-            A = jnp.concatenate([(Jr @ S).reshape(-1, S.shape[2]), Jr_T @ S[-1]])
-            residual = jnp.concatenate([r.reshape(-1), r_T])
-            u = U.reshape(-1)
-            g = A.T @ residual + pull.weight * (U - pull.reference[None]).reshape(-1)
-            H = A.T @ A
-            blocked = ((u <= -tunable.u_max) & (g > 0)) | ((u >= tunable.u_max) & (g < 0))
-            inside = 1.0 - blocked.astype(u.dtype)
-            H = H * inside[:, None] * inside[None, :]
-            mean = jnp.mean(jnp.diagonal(H))
-
-            def solve(damping: Array) -> Array:
-                diagonal = (pull.weight + damping * mean + 1e-9) * inside + (1 - inside)
-                factor = jax.scipy.linalg.cho_factor(H + jnp.diag(diagonal), lower=True)
-                return jax.scipy.linalg.cho_solve(factor, -g * inside).reshape(U.shape)
-
-            return jax.vmap(solve)(tunable.damping * jnp.asarray(DAMPINGS, u.dtype))
+        objective = _Objective(self._cost, state, goal_WO, SimpleNamespace(**tunable.weights), pull)
 
         def iterate(
             _: Any, carry: tuple[Array, Trajectory, Array, Array]
         ) -> tuple[Array, Trajectory, Array, Array]:
             U, trajectory, cost, _improved = carry
-            candidates = jnp.clip(U[None] + gauss_newton(U, trajectory), -tunable.u_max, tunable.u_max)
+            steps = objective.steps(U, trajectory, horizon.linearise(trajectory), tunable)
+            candidates = jnp.clip(U[None] + steps, -tunable.u_max, tunable.u_max)
             rollouts = jax.vmap(horizon.rollout, in_axes=(0, None))(candidates, trajectory.dual)
-            costs = jax.vmap(total)(candidates, rollouts)
+            costs = jax.vmap(objective.total)(candidates, rollouts)
             costs = jnp.where(jnp.isfinite(costs), costs, jnp.inf)
             best = jnp.argmin(costs)
             improved = costs[best] < cost
@@ -387,7 +326,7 @@ class Mpc:
 
         U = jnp.clip(plan, -tunable.u_max, tunable.u_max)
         trajectory = horizon.rollout(U, horizon.initial_dual())
-        first = (U, trajectory, total(U, trajectory), jnp.asarray(False))
+        first = (U, trajectory, objective.total(U, trajectory), jnp.asarray(False))
         U, trajectory, cost, improved = jax.lax.fori_loop(0, iterations, iterate, first)
         q_des = jnp.clip(q + U[0], tunable.lower, tunable.upper)
         displacement, quat = trajectory.displacement, trajectory.quat
@@ -395,3 +334,59 @@ class Mpc:
             [pose_WO[None, :3] + displacement[:, :3], quat, q[None] + displacement[:, OBJECT_DOF:]], axis=1
         )
         return U, q_des, prediction, cost, improved
+
+
+class _Objective(NamedTuple):
+    """The cost of a trajectory, and Gauss–Newton steps on it; traced."""
+
+    cost: Cost
+    state: Callable[[Array, Array], PlannedState]
+    """(displacement (V,), quaternion (4,)) → predicted state."""
+    goal_WO: Array
+    weights: Any
+    pull: Pull
+
+    def total(self, U: Array, trajectory: Trajectory) -> Array:
+        """Return the cost of commands U (T, N) and their trajectory."""
+        displacement, quat = trajectory.displacement, trajectory.quat
+        stage = jax.vmap(lambda d, r: self.cost.stage(self.state(d, r), self.goal_WO, self.weights))
+        stages = stage(displacement[1:], quat[1:])
+        terminal = self.cost.terminal(self.state(displacement[-1], quat[-1]), self.goal_WO, self.weights)
+        effort = self.pull.weight * jnp.sum((U - self.pull.reference[None]) ** 2)
+        return jnp.sum(stages**2) + jnp.sum(terminal**2) + effort
+
+    def _linear(self, residual: Any, displacement: Array, quat: Array) -> tuple[Array, Array]:
+        """Return a residual at a predicted state and its Jacobian with respect to the displacement."""
+
+        def moved(delta: Array) -> Array:
+            turned = integrate_quaternion(quat, delta[3:OBJECT_DOF])
+            return residual(self.state(displacement + delta, turned), self.goal_WO, self.weights)
+
+        zero = jnp.zeros_like(displacement)
+        return moved(zero), jax.jacfwd(moved)(zero)
+
+    def steps(self, U: Array, trajectory: Trajectory, S: Array, tunable: _Tunable) -> Array:
+        """Return one projected Gauss–Newton step (T, N) for each of DAMPINGS.
+
+        Args:
+            S: ∂(displacement)/∂U at the end of every step.
+        """
+        ends, pull = (trajectory.displacement, trajectory.quat), self.pull
+        r, Jr = jax.vmap(lambda d, r: self._linear(self.cost.stage, d, r))(*(end[1:] for end in ends))
+        r_T, Jr_T = self._linear(self.cost.terminal, *(end[-1] for end in ends))
+        A = jnp.concatenate([(Jr @ S).reshape(-1, S.shape[2]), Jr_T @ S[-1]])
+        residual = jnp.concatenate([r.reshape(-1), r_T])
+        u = U.reshape(-1)
+        g = A.T @ residual + pull.weight * (U - pull.reference[None]).reshape(-1)
+        H = A.T @ A
+        blocked = ((u <= -tunable.u_max) & (g > 0)) | ((u >= tunable.u_max) & (g < 0))
+        inside = 1.0 - blocked.astype(u.dtype)
+        H = H * inside[:, None] * inside[None, :]
+        mean = jnp.mean(jnp.diagonal(H))
+
+        def solve(damping: Array) -> Array:
+            diagonal = (pull.weight + damping * mean + 1e-9) * inside + (1 - inside)
+            factor = jax.scipy.linalg.cho_factor(H + jnp.diag(diagonal), lower=True)
+            return jax.scipy.linalg.cho_solve(factor, -g * inside).reshape(U.shape)
+
+        return jax.vmap(solve)(tunable.damping * jnp.asarray(DAMPINGS, u.dtype))

@@ -1,5 +1,4 @@
-"""A robot, its servo and an object in MuJoCo, as a planner believes them: where a scene is by now,
-and where joint targets would lead."""
+"""Rollouts of a robot, its servo and an object in MuJoCo with the planner's parameters."""
 
 from __future__ import annotations
 
@@ -22,20 +21,19 @@ if TYPE_CHECKING:
 
 FULL = mujoco.mjtState.mjSTATE_FULLPHYSICS
 FASTEST = 1.0 - 1e-7
-"""Largest share of a step's way that a joint covers: 1 in single precision says no more of its
-damping."""
+"""Largest ``cover`` of θ: at 1 in single precision the damping cannot be recovered."""
 PARTING_STEPS = 8
-"""Steps in which bodies are parted that a noisy pose has pushed into each other. A millimetre of
-penetration would throw them apart at 50 mm/s otherwise, by MuJoCo's 20 ms of solref, in every
-rollout."""
+"""Number of steps that separate bodies which penetrate because the pose is noisy. Otherwise a
+millimetre of penetration would throw them apart at 50 mm/s in every rollout (MuJoCo's solref of
+20 ms)."""
 
 
 class Rollouts:
     """MuJoCo with a position servo per joint.
 
-    The servo's force is limited to what a target ``u_max`` ahead of its joint asks for, because no
-    command is farther ahead. Links do not collide with each other, friction cones are pyramids, and
-    parts that are boxes meet as such: all for speed.
+    The servo's force is limited to that of a target ``u_max`` ahead of its joint, since no command is
+    farther ahead. For speed, links do not collide with each other, friction cones are pyramids, and
+    box-shaped parts collide as boxes.
     """
 
     def __init__(
@@ -46,10 +44,11 @@ class Rollouts:
             servo: stiffness (N,) [N·m/rad, N/m], derivative gain [N·m·s/rad], and u_max, the
                 farthest target [rad, m].
             dt: physics step [s].
+            threads: number of threads of a rollout.
         """
         stiffness, kd, u_max = servo
         spec = robot_scene(robot, obj)
-        _box_up(spec, obj)
+        use_box_geoms(spec, obj)
         spec.option.timestep = dt
         spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_PYRAMIDAL, 1.0
         for name, kp in zip(robot.joint_names, np.asarray(stiffness, float), strict=True):
@@ -59,7 +58,7 @@ class Rollouts:
         for body in spec.bodies:
             if body.name != OBJECT_BODY:
                 body.gravcomp = 1.0  # the servo balances the robot's weight
-        _pair_up(spec)
+        _list_pairs(spec)
         self.model = spec.compile()
         self._kd, self._u_max = kd, u_max
         self._object = self.model.body(OBJECT_BODY).id
@@ -69,27 +68,27 @@ class Rollouts:
         self.model.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
         self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_EULERDAMP
         self._made = copy.copy(self.model)
-        self.believe(obj.mass, 1.0, np.asarray(stiffness, float), robot.damping + kd)
+        self.set_physics(obj.mass, 1.0, np.asarray(stiffness, float), robot.damping + kd)
 
     def limit(self, u_max: float) -> None:
-        """Let no target be farther than ``u_max`` [rad, m] ahead of its joint."""
+        """Limit targets to ``u_max`` [rad, m] ahead of their joint."""
         self._u_max = u_max
         self.model.actuator_forcerange[:] = u_max * self.model.actuator_gainprm[:, :1] * np.array([-1.0, 1.0])
 
-    def believe(self, mass: float, friction: float, stiffness: np.ndarray, damping: np.ndarray) -> None:
-        """Change what is known badly; nothing may be rolled out meanwhile.
+    def set_physics(self, mass: float, friction: float, stiffness: np.ndarray, damping: np.ndarray) -> None:
+        """Set uncertain parameters; not during a rollout.
 
-        Contacts feel the joints' damping. MuJoCo's implicit integrators solve (M + h D) Δv = h f
-        with contact forces f found for M alone. A finger's link is far lighter than h D, so that
-        its contacts would be far too weak in a step, and what they let in be thrown out in the next
-        ones. An armature h D with the damping in f is the same step in free motion, and contacts
-        know of it.
+        The damping D of a joint enters as an armature h D with the damping force in f. MuJoCo's
+        implicit integrators solve (M + h D) Δv = h f with contact forces in f computed for M alone; a
+        finger's link is far lighter than h D, so that contacts would be far too weak in one step, and
+        the penetration would be thrown out in the next ones. The armature gives the same step in free
+        motion, and contact forces account for it.
 
         Args:
-            mass: of the object, whose inertia grows with it [kg].
-            friction: of all contacts, as a multiple of what hand and object have by their models.
-            stiffness: (N,) of the joints' servo [N·m/rad, N/m].
-            damping: (N,) of a joint and its servo together [N·m·s/rad].
+            mass: of the object, whose inertia scales with it [kg].
+            friction: of all contacts, as a multiple of that of the models.
+            stiffness: (N,) of the joint servo [N·m/rad, N/m].
+            damping: (N,) of joint and servo together [N·m·s/rad].
         """
         m, made, own, body = self.model, self._made, self.layout.own, self._object
         m.body_mass[body], m.body_inertia[body] = (
@@ -103,18 +102,17 @@ class Rollouts:
         mujoco.mj_setConst(m, self._data)
         self.limit(self._u_max)
 
-    def believe_theta(self, theta: ModelParams, step: float, usual: float) -> None:
-        """:meth:`believe` what θ says.
+    def set_theta(self, theta: ModelParams, step: float, usual: float) -> None:
+        """Set the physics of θ, see :meth:`set_physics`.
 
-        Damping D is what a free joint's lag over a ``step`` h [s] says: cover = 1 − e^{−h K/D}.
+        Damping D follows from a free joint's lag over a ``step`` h [s]: cover = 1 − e^{−h K/D}.
 
         Args:
-            usual: friction of θ at which contacts have what the models of robot and object say; 0:
-                whatever θ says.
+            usual: friction of θ at which contacts have the friction of the models; 0: at any.
         """
         stiffness, cover = np.asarray(theta.stiffness, float), np.asarray(theta.cover, float)
         friction = float(theta.friction) / usual if usual > 0.0 else 1.0
-        self.believe(
+        self.set_physics(
             float(theta.mass), friction, stiffness, -step * stiffness / np.log1p(-np.minimum(cover, FASTEST))
         )
 
@@ -123,31 +121,32 @@ class Rollouts:
         self._room = [mujoco.MjData(self.model) for _ in range(self._threads)]
 
     def fork(self) -> Rollouts:
-        """The same model with memory of its own, for another thread."""
+        """Return the same model with separate memory, for another thread."""
         other = copy.copy(self)
         other.model = copy.copy(self.model)
         other._make_room()
         return other
 
     def coordinates(self, observation: Observation) -> np.ndarray:
-        """(H + 7,) of all joints and the object."""
+        """Return the coordinates (H + 7,) of all joints and the object."""
         return self._joined(observation.q, observation.pose_WO)
 
     def _joined(self, q: np.ndarray, pose_WO: np.ndarray) -> np.ndarray:
         return np.concatenate([self.layout.coordinates(q), pose_WO])
 
     def state(
-        self, sights: Sequence[Observation], target: Callable[[float], np.ndarray], until: float
+        self, observations: Sequence[Observation], target: Callable[[float], np.ndarray], until: float
     ) -> np.ndarray:
-        """MuJoCo's full state at a time, by what was seen before and what is commanded until then.
+        """Return MuJoCo's full state at a time, predicted from past observations under the commanded
+        targets.
 
         Args:
-            sights: the last observations, the newest last.
-            target: joint targets (N,) at a time [rad, m].
+            observations: the last ones, the newest last.
+            target: joint targets (N,) as a function of time [rad, m].
             until: time of the state [s].
         """
-        m, d, now = self.model, self._data, sights[-1]
-        self._place(self.coordinates(now), self._velocity(sights))
+        m, d, now = self.model, self._data, observations[-1]
+        self._place(self.coordinates(now), self.velocity(observations))
         for k in range(round((until - now.t) / m.opt.timestep)):
             d.ctrl[:] = target(now.t + k * m.opt.timestep)
             mujoco.mj_step(m, d)
@@ -156,8 +155,14 @@ class Rollouts:
     def standing(
         self, q: np.ndarray, pose_WO: np.ndarray, qd: np.ndarray, twist_WO: np.ndarray
     ) -> np.ndarray:
-        """MuJoCo's full state of joints (N,) and object (7,) that move so: (N,), and (6,), linear
-        in world, angular in body axes."""
+        """Return MuJoCo's full state.
+
+        Args:
+            q: (N,) joint positions [rad, m].
+            pose_WO: (7,) object pose.
+            qd: (N,) joint velocities [rad/s, m/s].
+            twist_WO: (6,) object velocity, linear in world axes [m/s], angular in body axes [rad/s].
+        """
         self._place(self._joined(q, pose_WO), np.concatenate([self.layout.rates(qd), twist_WO]))
         return self._state()
 
@@ -174,8 +179,8 @@ class Rollouts:
         return state
 
     def _part(self, d: mujoco.MjData) -> None:
-        """Push the object out of what it is in: steps without speed or weight in which the joints
-        stay."""
+        """Separate the object from the robot: steps without velocity or weight, with the joints
+        fixed."""
         joints = d.qpos[:-7].copy()
         d.ctrl[:] = joints[self.layout.own]
         d.xfrc_applied[self._object, :3] = -self.model.body_mass[self._object] * GRAVITY
@@ -185,33 +190,40 @@ class Rollouts:
             d.qpos[:-7] = joints
         d.xfrc_applied[:] = 0.0
 
-    def _velocity(self, sights: Sequence[Observation]) -> np.ndarray:
-        """(nv,) now: the object's by least squares over all sights, since its pose is noisy, the
-        joints' from the last two."""
+    def velocity(self, observations: Sequence[Observation]) -> np.ndarray:
+        """Return the present velocity (nv,): of the object by least squares over all observations,
+        since its pose is noisy, of the joints from the last two."""
         v = np.zeros(self.model.nv)
-        if len(sights) < 2:
+        if len(observations) < 2:
             return v
-        newest = self.coordinates(sights[-1])
-        t = np.array([s.t - sights[-1].t for s in sights])
+        newest = self.coordinates(observations[-1])
+        t = np.array([s.t - observations[-1].t for s in observations])
         way = np.zeros((len(t), len(v)))
-        for row, sight in zip(way, sights, strict=True):
-            mujoco.mj_differentiatePos(self.model, row, 1.0, newest, self.coordinates(sight))
+        for row, observation in zip(way, observations, strict=True):
+            mujoco.mj_differentiatePos(self.model, row, 1.0, newest, self.coordinates(observation))
         v[:] = (t - t.mean()) @ way / np.sum((t - t.mean()) ** 2)
         v[:-6] = way[-2, :-6] / t[-2]
         return v
 
     def roll(self, state: np.ndarray, targets: np.ndarray, every: int) -> tuple[np.ndarray, np.ndarray]:
-        """Joints (B, T, N) and object poses (B, T, 7) after each ``every`` of the targets (B, T ·
-        every, N), one per physics step, from one state or from one for each."""
+        """Roll out B sequences of targets.
+
+        Args:
+            state: full state, or (B, …) one for each sequence.
+            targets: (B, T · every, N), one per physics step [rad, m].
+            every: physics steps per returned state.
+
+        Returns:
+            Joint positions (B, T, N) and object poses (B, T, 7).
+        """
         starts = np.array(np.broadcast_to(state, (len(targets), state.shape[-1])))
         states, _ = mujoco.rollout.rollout(self.model, self._room, starts, targets)
         ends = states[:, every - 1 :: every, 1 : 1 + self.model.nq]
         return ends[:, :, self.layout.own], ends[:, :, -7:]
 
 
-def _box_up(spec: mujoco.MjSpec, obj: ObjectModel) -> None:
-    """Make boxes of the object's parts that are some: two boxes are held against each other sooner
-    than a mesh and a box."""
+def use_box_geoms(spec: mujoco.MjSpec, obj: ObjectModel) -> None:
+    """Replace box-shaped parts by box geoms, which collide faster than meshes."""
     for k, part in enumerate(obj.parts):
         low, high = part.vertices.min(axis=0), part.vertices.max(axis=0)
         middle, half = (low + high) / 2, (high - low) / 2
@@ -220,9 +232,9 @@ def _box_up(spec: mujoco.MjSpec, obj: ObjectModel) -> None:
             geom.type, geom.size, geom.pos, geom.meshname = mujoco.mjtGeom.mjGEOM_BOX, half, middle, ""
 
 
-def _pair_up(spec: mujoco.MjSpec) -> None:
-    """List what may meet: the object, the robot and the world each other. For so few a list is
-    sooner read than what is near is found."""
+def _list_pairs(spec: mujoco.MjSpec) -> None:
+    """List the pairs that may collide: object, robot and world with each other. For so few geoms this
+    is faster than a broad phase."""
     groups: dict[str, list[mujoco.MjsGeom]] = {}
     for k, geom in enumerate(spec.geoms):
         if geom.contype or geom.conaffinity:
@@ -237,6 +249,5 @@ def _pair_up(spec: mujoco.MjSpec) -> None:
             pair = spec.add_pair(
                 geomname1=first.name, geomname2=second.name, condim=max(first.condim, second.condim)
             )
-            pair.friction = np.maximum(first.friction, second.friction)[
-                [0, 0, 1, 2, 2]
-            ]  # as MuJoCo mixes them
+            # MuJoCo's rule for the friction of a pair
+            pair.friction = np.maximum(first.friction, second.friction)[[0, 0, 1, 2, 2]]

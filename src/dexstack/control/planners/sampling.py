@@ -1,22 +1,22 @@
-"""Model-predictive path integrals: splines of joint targets, perturbed, are rolled out in MuJoCo on
-threads and weighed by their cost.
+"""Model-predictive path integral control: perturbed splines of joint targets are rolled out in MuJoCo
+on threads and weighted by their cost.
 
 A plan is a cubic spline of joint targets through a few knots over the horizon. Each search perturbs
-the knots of the plan at hand, the later ones more, in some of the robot's chains at a time, near
-the goal half of the plans finely, and weighs all by
+the knots of the current plan, later ones more, in some of the robot's chains at a time (near the goal
+half of the samples finely), and weights all by
 
     w ∝ exp(−(cost − least)/λ),    λ = ``sampling_temperature`` (median − least),
 
-with the median in λ so that it is the same in any task. It plans with the same cost, bounds and
-joint targets as the Gauss–Newton planner and takes from θ what it knows of the world, but its
-physics from MuJoCo; see :mod:`dexstack.control.planners.rollouts`. What the end of a plan leads to
-may be learned (``sampling_value``): see :mod:`dexstack.control.value`.
+with the median in λ to make it independent of the task. Cost, bounds and joint targets are those of
+the Gauss–Newton planner; the physics is MuJoCo's with the numbers of θ, see
+:mod:`dexstack.control.planners.rollouts`. The cost after the horizon may be learned
+(``sampling_value``), see :mod:`dexstack.control.value`.
 
-A search takes longer than the time between two plans. It may run beside them: then it starts from
-where the plan at hand will have led when its answer acts, ``sampling_delay`` later, and until then
-that plan goes on. Where time does not wait (``sampling_wait``), a search has as many plans as end
-by then on this machine, and where even few take longer, it counts on that; a plan that finds no
-answer yet goes on.
+A search takes longer than the time between two plans and may run concurrently. It then starts from
+the state to which the current plan will have led when its answer acts, ``sampling_delay`` later; until
+then the current plan continues. In real time (``sampling_wait`` off) a search has as many samples as
+this machine finishes in that time; where even a few take longer, the expected delay grows
+accordingly.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from scipy.interpolate import make_interp_spline
 
 from dexstack.config import numbers
 from dexstack.contact.contact import empty_contacts
-from dexstack.control.base import Observation, Plan, PlannedState, Problem, Pull, SolveStatus
+from dexstack.control.base import LocalPlanner, Observation, Plan, PlannedState, Problem, Pull, SolveStatus
 from dexstack.control.params import MpcParams, PlannerParams, SamplingParams
 from dexstack.control.planners.rollouts import Rollouts
 from dexstack.control.problem import ModelParams
@@ -50,76 +50,77 @@ if TYPE_CHECKING:
     from dexstack.model.robot import Robot
 
 LONGEST_GAP = 0.2
-"""Observations farther apart in time than this give no velocity, and what was planned before is
-forgotten [s]."""
+"""Longest time between observations; a longer gap discards the plan and the velocity [s]."""
 TINY = 1e-12
-"""Costs that differ by less are the same."""
+"""Costs that differ by less count as equal."""
 MEMORY = 0.2
-"""Weight of the last search in what searches take."""
+"""Weight of the last search in the mean time of a search."""
 LEAST_PLANS = 8
-"""Of a search on a machine that is too slow for ``sampling_plans``; fewer were not tried."""
+"""Smallest number of samples on a machine that is too slow for ``sampling_plans``."""
 SCARCE = 0.5
-"""Share of ``sampling_plans`` below which a person is told."""
+"""Share of ``sampling_plans`` below which the plan carries a warning."""
 IN_TIME = 0.9
-"""Share of ``sampling_delay`` that such a search is to take: some take longer than others."""
-SIGHTS = 4
-"""Observations that a velocity is taken from."""
+"""Share of ``sampling_delay`` planned for a search, since the time varies."""
+OBSERVATIONS = 4
+"""Number of observations from which a velocity is estimated."""
 
 
 class _Question(NamedTuple):
-    """What is to be searched."""
+    """Input of a search."""
 
     state: np.ndarray
     knots: np.ndarray
-    """(K, N) of the plan at hand, from then on."""
+    """(K, N) knots of the current plan, from ``t`` on."""
     observation: Observation
     goal_WO: np.ndarray
     pull: Pull
     weights: dict[str, float]
     t: float
-    """When the answer acts [s]."""
+    """Time at which the answer acts [s]."""
     plans: int
-    """To roll out."""
+    """Number of samples."""
 
 
 class _Answer(NamedTuple):
-    """What was found."""
+    """Result of a search."""
 
     t: float
     knots: np.ndarray
     cost: float
-    """Of the best rollout; not finite where all diverged."""
+    """Cost of the best rollout; not finite if all diverged."""
     prediction: np.ndarray
-    """(T + 1, 7 + N), the first the observed."""
+    """(T + 1, 7 + N), the first row observed."""
     improved: bool
-    """Whether the best is better than the plan at hand."""
+    """True if the best is better than the current plan."""
 
 
 def rollouts_of(
     robot: Robot, obj: ObjectModel, mpc: MpcParams, params: SamplingParams, usual: PlannerParams
 ) -> tuple[Rollouts, int]:
-    """What a planner with such parameters rolls out in, and physics steps in a step of its
-    plans."""
+    """Return the rollouts of a planner with these parameters, and its physics steps per planned
+    step."""
     substeps = max(1, round(mpc.step / params.sampling_timestep))
     servo = usual.kp * np.ones(len(robot.joint_names)), usual.kd, mpc.u_max
     return Rollouts(robot, obj, servo, mpc.step / substeps, params.sampling_threads), substeps
 
 
-class SamplingPlanner:
-    """See the module's docstring; a :class:`~dexstack.control.base.LocalPlanner`."""
+class SamplingPlanner(LocalPlanner):
+    """See the module's docstring."""
 
     def __init__(
         self, problem: Problem, mpc: MpcParams, params: SamplingParams, usual: PlannerParams
     ) -> None:
-        """``usual``: the joints' servo, and the friction at which contacts have what the models of
-        robot and object say."""
+        """
+        Args:
+            usual: gains of the joint servo, and the friction at which contacts have that of the models.
+        """
         self.robot, obj, self._cost, self.weights, self.theta = problem
         self._mpc, self._p, self._usual = mpc, params, usual
         self._tree, self._n = self.robot.kinematics(), len(self.robot.joint_names)
-        self._rollouts, self._substeps = rollouts_of(self.robot, obj, mpc, params, usual)
+        self.rollouts, self._substeps = rollouts_of(self.robot, obj, mpc, params, usual)
         dt = mpc.step / self._substeps
         self._value = value_for(params.sampling_value, obj, self.robot)
-        self._believed: ModelParams | None = None
+        self._theta_set: ModelParams | None = None
         self._grid = np.arange(mpc.horizon * self._substeps + 1) * dt
         self._knots_at = np.linspace(0.0, self._grid[-1], params.sampling_knots)
         degree = min(3, params.sampling_knots - 1)
@@ -131,26 +132,24 @@ class SamplingPlanner:
         self._chain_of = np.repeat(np.arange(len(self.robot.chains)), self.robot.chains)
         self._pool: ThreadPoolExecutor | None = None
         self._running: tuple[float, Future[_Answer]] | None = None
-        self._pace, self._plans = (
-            0.0,
-            params.sampling_plans,
-        )  # seconds that a search takes for each of its plans, and how many it has
-        self._judge = jit(self._costs)
+        self.pace = 0.0
+        """Mean time of past searches per sample [s]."""
+        self._plans = params.sampling_plans  # samples per search
+        self.costs = jit(self._costs)
+        """(object poses (B, T, 7), joints (B, T, N), displacements (B, T, N), goal, pull, weights) → costs
+        (B,)."""
         self._terminal = jit(lambda *args: jnp.sum(self._terminal_residuals(*args) ** 2))
         self.reset()
 
     @property
-    def u_max(self) -> float:
-        return self._mpc.u_max
-
-    @property
     def params(self) -> MpcParams:
+        """See :class:`~dexstack.control.base.LocalPlanner`."""
         return self._mpc
 
     @params.setter
     def params(self, params: MpcParams) -> None:
         self._mpc = params
-        self._rollouts.limit(params.u_max)
+        self.rollouts.limit(params.u_max)
 
     def reset(self) -> None:
         """See :meth:`~dexstack.control.base.LocalPlanner.reset`."""
@@ -160,22 +159,35 @@ class SamplingPlanner:
         self._rng = np.random.default_rng(self._p.sampling_seed)
 
     def _forget(self) -> None:
-        """Begin anew at the next observation."""
+        """Discard plan and observations."""
         if self._running is not None:
-            self._running[1].result()  # it uses the same memory
-        self._sights: collections.deque[Observation] = collections.deque(maxlen=SIGHTS)
+            self._running[1].result()  # it shares memory
+        self._observations: collections.deque[Observation] = collections.deque(maxlen=OBSERVATIONS)
         self._found: _Answer | None = None
         self._running = None
 
     def fork(self) -> SamplingPlanner:
         """See :meth:`~dexstack.control.base.LocalPlanner.fork`."""
         other = copy.copy(self)
-        other._rollouts, other._pool, other._running = self._rollouts.fork(), None, None
+        other.rollouts, other._pool, other._running = self.rollouts.fork(), None, None
         other.reset()
         return other
 
+    @property
+    def acts_since(self) -> float:
+        """Time at which the current plan began to act [s]; NaN without one."""
+        return np.nan if self._found is None else self._found.t
+
+    def finish_search(self) -> float:
+        """Wait for the concurrent search; return the time at which its answer acts [s], NaN without
+        one."""
+        if self._running is None:
+            return np.nan
+        self._running[1].result()
+        return self._running[0]
+
     def warm_up(self) -> float:
-        """Compile the cost; returns the seconds it took."""
+        """Compile the cost; return the seconds it took."""
         start = time.perf_counter()
         pose = np.array([0, 0, 0.1, 1, 0, 0, 0], float)
         self.fork().plan(Observation(0.0, pose, self.robot.home, empty_contacts(0)), pose)
@@ -212,7 +224,9 @@ class SamplingPlanner:
                 self._q_des = self._command(observation.q)
         held = self._q_des if self._q_des is not None else self.robot.home
         took = time.process_time() - cpu, time.perf_counter() - wall
-        return Plan(status, np.array(held, float), self._plan, prediction, float(cost), *took, self._lack())
+        return Plan(
+            status, np.array(held, float), self._plan, prediction, float(cost), *took, self._warning()
+        )
 
     def _usable(self, observation: Observation, goal_WO: np.ndarray) -> bool:
         try:
@@ -229,16 +243,16 @@ class SamplingPlanner:
         return self.robot.lower + self._mpc.limit_margin, self.robot.upper - self._mpc.limit_margin
 
     def _target(self, t: float) -> np.ndarray:
-        """(N,) of the plan at hand, which begins where the joints are and stays at its end [rad,
-        m]."""
+        """Return the targets (N,) of the current plan at a time, constant after its end; without a
+        plan the present joint positions [rad, m]."""
         if self._found is None:
-            return np.clip(self._sights[-1].q, *self._limits)
+            return np.clip(self._observations[-1].q, *self._limits)
         return np.clip(
             self._basis(np.clip(t - self._found.t, 0.0, self._grid[-1])) @ self._found.knots, *self._limits
         )
 
     def _displacements(self, observation: Observation) -> np.ndarray:
-        """(T, N) of the plan at hand from where the joints are."""
+        """Return the displacements (T, N) of the current plan from the observed joint positions."""
         acts = observation.t + self._p.sampling_lead
         targets = [
             observation.q,
@@ -247,8 +261,8 @@ class SamplingPlanner:
         return np.clip(np.diff(targets, axis=0), -self.u_max, self.u_max)
 
     def _command(self, q: np.ndarray) -> np.ndarray:
-        """(N,) joint targets of the plan's first step, no farther from the last ones than they may
-        change at once [rad, m]."""
+        """Return the targets (N,) of the first step, with limited change from the last ones
+        [rad, m]."""
         asked = q + self._plan[0]
         if self._q_des is not None:
             change = self._p.sampling_change * self.u_max
@@ -258,17 +272,17 @@ class SamplingPlanner:
         return np.clip(asked, *self._limits)
 
     def _newest(self, observation: Observation, goal_WO: np.ndarray, pull: Pull) -> _Answer:
-        """The newest answer that may act; where none is being looked for, a search is begun."""
+        """Return the newest answer that may act; start a search if none runs."""
         t = observation.t
-        if self._sights and not -1e-9 <= t - self._sights[-1].t <= LONGEST_GAP:
+        if self._observations and not -1e-9 <= t - self._observations[-1].t <= LONGEST_GAP:
             self._forget()
-        if self._sights and t <= self._sights[-1].t:
-            self._sights.pop()
-        self._sights.append(observation)
+        if self._observations and t <= self._observations[-1].t:
+            self._observations.pop()
+        self._observations.append(observation)
         answer, delay = self._found, self._p.sampling_delay
         if delay > 0.0 and not self._p.sampling_wait:
             self._plans = self._affordable(IN_TIME * delay)
-            delay = max(delay, self._plans * self._pace)
+            delay = max(delay, self._plans * self.pace)
         if self._running is not None and self._due(*self._running):
             answer, self._running = self._running[1].result(), None
         if answer is None or delay == 0.0:
@@ -283,40 +297,36 @@ class SamplingPlanner:
         return answer
 
     def _affordable(self, seconds: float) -> int:
-        """Plans of a search of so many seconds, by what the last ones took."""
+        """Return the number of samples that fit in a time [s], by the mean time of past searches."""
         most = self._p.sampling_plans
-        return (
-            most if most * self._pace <= seconds else max(min(most, LEAST_PLANS), int(seconds / self._pace))
-        )
+        return most if most * self.pace <= seconds else max(min(most, LEAST_PLANS), int(seconds / self.pace))
 
-    def _lack(self) -> str:
+    def _warning(self) -> str:
         plans, most = self._plans, self._p.sampling_plans
         if plans >= SCARCE * most:
             return ""
-        return f"a search has {plans} of {most} plans: this machine is too slow for more, and goals take longer to be reached"
+        return (
+            f"a search has {plans} of {most} plans: this machine is too slow, "
+            "and goals take longer to be reached"
+        )
 
     def _due(self, acts: float, search: Future[_Answer]) -> bool:
-        """Whether an answer that is to act at a time [s] acts now: where time does not wait, at the
-        observation nearest to it.
-
-        Observations come some milliseconds before or after their time.
-        """
-        times = [sight.t for sight in self._sights][-2:]
+        """Return whether an answer for a time [s] acts now; in real time, at the observation nearest to
+        it, since observations jitter by milliseconds."""
+        times = [seen.t for seen in self._observations][-2:]
         if self._p.sampling_wait:
             return times[-1] >= acts - 1e-9
         return search.done() and times[-1] >= acts - (times[-1] - times[0]) / 2
 
-    def _believe(self) -> None:
-        """Let rollouts have the θ of now; between two searches, which use the same model."""
-        self._believed = self.theta
-        self._rollouts.believe_theta(self.theta, self._mpc.step, self._usual.planned_friction)
-
     def _question(self, t: float, goal_WO: np.ndarray, pull: Pull) -> _Question:
-        if self.theta is not self._believed:
-            self._believe()
-        state = self._rollouts.state(self._sights, self._target, t)
+        if self.theta is not self._theta_set:  # between two searches, which share the model
+            self._theta_set = self.theta
+            self.rollouts.set_theta(self.theta, self._mpc.step, self._usual.planned_friction)
+        state = self.rollouts.state(self._observations, self._target, t)
         knots = np.array([self._target(t + s) for s in self._knots_at])
-        return _Question(state, knots, self._sights[-1], goal_WO, pull, numbers(self.weights), t, self._plans)
+        return _Question(
+            state, knots, self._observations[-1], goal_WO, pull, numbers(self.weights), t, self._plans
+        )
 
     def _search(self, asked: _Question) -> _Answer:
         begin = time.perf_counter()
@@ -326,10 +336,10 @@ class SamplingPlanner:
             np.clip(np.einsum("hk,bkn->bhn", b, knots), *self._limits)
             for b in (self._on_grid, self._at_steps)
         )
-        q, pose_WO = self._rollouts.roll(asked.state, targets, self._substeps)
+        q, pose_WO = self.rollouts.roll(asked.state, targets, self._substeps)
         plans = np.diff(starts, axis=1, prepend=np.broadcast_to(asked.observation.q, starts[:, :1].shape))
-        rows = np.minimum(np.arange(self._p.sampling_plans), asked.plans - 1)  # one size is compiled
-        costs = self._judge(pose_WO[rows], q[rows], plans[rows], asked.goal_WO, asked.pull, asked.weights)
+        rows = np.minimum(np.arange(self._p.sampling_plans), asked.plans - 1)  # compiled for one size
+        costs = self.costs(pose_WO[rows], q[rows], plans[rows], asked.goal_WO, asked.pull, asked.weights)
         costs = np.asarray(costs, float)[: asked.plans]
         costs = np.where(np.isfinite(costs), costs, np.inf)
         best = int(np.argmin(costs))
@@ -340,12 +350,12 @@ class SamplingPlanner:
             w = np.exp(-(costs - costs[best]) / scale) if np.isfinite(scale) else np.eye(len(costs))[best]
             knots = np.einsum("b,bkn->kn", w / w.sum(), knots)
         pace = (time.perf_counter() - begin) / asked.plans
-        self._pace += (MEMORY if self._pace else 1.0) * (pace - self._pace)
+        self.pace += (MEMORY if self.pace else 1.0) * (pace - self.pace)
         return _Answer(asked.t, knots, float(costs[best]), prediction, bool(costs[best] < costs[0]))
 
     def _perturbed(self, knots: np.ndarray, plans: int, near: bool) -> np.ndarray:
-        """(B, K, N) the knots (K, N), then perturbed: the k-th by k times the spread, in some
-        chains of each; half finely if ``near``."""
+        """Return the knots (K, N) and perturbed copies, (B, K, N): knot k by k times the spread, in some
+        chains of each; half of them finely if ``near``."""
         p, (K, N), chains = self._p, knots.shape, len(self.robot.chains)
         chosen = self._rng.random((plans, chains)) < p.sampling_share
         chosen[np.arange(plans), self._rng.integers(0, chains, plans)] |= ~chosen.any(axis=1)
@@ -358,10 +368,10 @@ class SamplingPlanner:
 
     def _worker(self) -> ThreadPoolExecutor:
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(1, "sampling", _be_ordinary)
+            self._pool = ThreadPoolExecutor(1, "sampling", _drop_realtime)
         return self._pool
 
-    # --- traced -------------------------------------------------------------------------------------------------------------------
+    # --- traced -----------------------------------------------------------------------------------
 
     def _planned(self, pose_WO: Any, q: Any) -> PlannedState:
         return PlannedState(pose_WO[:3], pose_WO[3:], q, self._tree.fingertips(self._tree.poses(q)))
@@ -370,9 +380,10 @@ class SamplingPlanner:
         return self._cost.terminal(self._planned(pose_WO, q), goal_WO, SimpleNamespace(**weights))
 
     def _costs(self, pose_WO: Any, q: Any, plans: Any, goal_WO: Any, pull: Pull, weights: Any) -> jax.Array:
-        stage = lambda x, joints: jnp.sum(
-            self._cost.stage(self._planned(x, joints), goal_WO, SimpleNamespace(**weights)) ** 2
-        )
+        def stage(x: Any, joints: Any) -> jax.Array:
+            residuals = self._cost.stage(self._planned(x, joints), goal_WO, SimpleNamespace(**weights))
+            return jnp.sum(residuals**2)
+
         # one batch axis: XLA's simplifier fails on the products of two
         running = jnp.sum(
             jax.vmap(stage)(pose_WO.reshape(-1, 7), q.reshape(-1, self._n)).reshape(len(plans), -1), axis=1
@@ -391,8 +402,8 @@ class SamplingPlanner:
         )
 
 
-def _be_ordinary() -> None:
-    """Give this thread, and those it starts, ordinary priority: what plans fifty times a second may
-    have a higher one."""
+def _drop_realtime() -> None:
+    """Give this thread, and those it starts, ordinary priority; the planning thread may have a higher
+    one."""
     with suppress(OSError, AttributeError):
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))

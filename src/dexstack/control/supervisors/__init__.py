@@ -1,5 +1,4 @@
-"""Supervisors: what watches a planner and takes over where it would get stuck; one file each,
-nothing imported before it is asked for."""
+"""Supervisors, one file each, imported on demand."""
 
 from __future__ import annotations
 
@@ -15,5 +14,5 @@ SUPERVISORS = Registry(
     },
     ("dexstack.control.supervisors.base", "Supervisor"),
 )
-"""Module, class and parameter class of every supervisor; the class takes what it guards and its
-parameters."""
+"""Module, class and parameter class of every supervisor; the class takes a
+:class:`~dexstack.control.supervisors.base.PlanningContext` and its parameters."""

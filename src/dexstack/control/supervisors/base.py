@@ -1,5 +1,4 @@
-"""A supervisor stands around a planner: it watches how a rollout goes and takes over where the
-planner alone would get stuck."""
+"""Interface of supervisors, which watch a planner and take over where it alone would get stuck."""
 
 from __future__ import annotations
 
@@ -17,41 +16,34 @@ if TYPE_CHECKING:
     from dexstack.model.robot import Robot
 
 
-class GuardedScene(NamedTuple):
-    """What a supervisor knows of the scene."""
-
-    robot: Robot
-    obj: ObjectModel
-    rest: np.ndarray
-    """(N,) joint positions at the start."""
-
-
-class Guarded(NamedTuple):
-    """The planner, and what else a supervisor may ask."""
+class PlanningContext(NamedTuple):
+    """The planner that a supervisor watches, and the rest of what it may use."""
 
     planner: LocalPlanner
     detector: ContactDetector
-    scene: GuardedScene
-    measure: Callable[[np.ndarray, np.ndarray], float]
-    """How far an object pose (7,) is from a goal pose (7,): the task's orientation error [rad]."""
+    robot: Robot
+    obj: ObjectModel
+    rest: np.ndarray
+    """(N,) joint positions at the start [rad, m]."""
+    error: Callable[[np.ndarray, np.ndarray], float]
+    """(object pose (7,), goal pose (7,)) → orientation error of the task [rad]."""
     nearest: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    """Of all poses that look like a goal (7,), the one that an object at a pose (7,) has least to
-    turn to: what the planner is shown."""
+    """(object pose (7,), goal pose (7,)) → the pose (7,) that requires the smallest turn among those
+    that look like the goal; the planner gets this one."""
     release: Callable[[Any], Any]
-    """Makes, of a cost's weights, those with which nothing draws the robot to the object."""
+    """Weights of the cost → weights that do not attract the robot to the object."""
 
 
 class Supervisor(abc.ABC):
-    """One rollout of a planner, from :meth:`reset` to the next; the interface that the loop and the
-    node call."""
+    """Supervises one rollout of a planner, from :meth:`reset` to the next."""
 
     params: Any = None
-    """Its parameter block; may be replaced between two plans."""
+    """Parameter block; may be replaced between two plans."""
     stalls = 0
-    """How often this rollout got stuck and was freed."""
+    """Number of times that this rollout got stuck and was freed."""
 
-    def __init__(self, planner: LocalPlanner) -> None:
-        self.planner = planner
+    def __init__(self, context: PlanningContext, params: Any = None) -> None:
+        self.context, self.planner, self.params = context, context.planner, params
 
     def reset(self) -> None:
         """Begin a rollout."""
@@ -60,9 +52,9 @@ class Supervisor(abc.ABC):
 
     @abc.abstractmethod
     def plan(self, observation: Observation, goal_WO: np.ndarray) -> Plan:
-        """A command for the state observed; a goal (7,) other than the last one asks for the next
-        thing in the same rollout.
+        """Return a command for the observed state; another goal (7,) than before is the next one of
+        the same rollout.
 
-        The planner is asked what it does from here; its warm start and the command it holds are
-        never used for hypothetical questions, which go to a fork.
+        Ask a fork of the planner for hypothetical plans: the planner's own warm start and held
+        command belong to the rollout.
         """

@@ -1,10 +1,9 @@
-"""Detours: a rollout that gets no nearer to its goal is sent elsewhere for a moment.
+"""Detours: a rollout without progress gets a random goal for a moment.
 
-A planner that searches by chance gets out of most places by itself, but not out of all: near some
-goals the object leans where no plan that it draws is better. What stands in the way depends on how
-it got there, so that another way helps. While the detour lasts the planner is shown the object's
-own orientation turned about an axis drawn at random, and as high as the object then just touches
-its support.
+A sampling planner escapes from most local optima, but not from all: near some goals the object leans
+where none of its samples is better. The obstacle depends on how the object got there, so that
+another way helps. During a detour the goal is the object's present orientation turned about a random
+axis, at the height at which the object just touches its support.
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ import numpy as np
 
 from dexstack.control.base import Observation, Plan
 from dexstack.control.params import DetourParams
-from dexstack.control.supervisors.base import Guarded, Supervisor
+from dexstack.control.supervisors.base import PlanningContext, Supervisor
 from dexstack.geometry.rotations import height_turned, quaternion_product
 
 
 class DetourSupervisor(Supervisor):
     """See the module's docstring."""
 
-    def __init__(self, guarded: Guarded, params: DetourParams) -> None:
-        super().__init__(guarded.planner)
-        self.params: DetourParams = params
-        self._guarded = guarded
-        self._corners_O = np.asarray(guarded.scene.obj.hull_vertices, float)
+    params: DetourParams
+
+    def __init__(self, context: PlanningContext, params: DetourParams) -> None:
+        super().__init__(context, params)
+        self._corners_O = np.asarray(context.obj.hull_vertices, float)
         self.reset()
 
     def reset(self) -> None:
@@ -38,7 +37,7 @@ class DetourSupervisor(Supervisor):
         self._best = math.inf
 
     def plan(self, observation: Observation, goal_WO: np.ndarray) -> Plan:
-        """The planner's answer for the goal, or for the detour to it."""
+        """Return the planner's answer for the goal, or for the detour."""
         t, pose_WO, p = observation.t, observation.pose_WO, self.params
         if self._goal_WO is None or not np.array_equal(goal_WO, self._goal_WO) or t < self._since:
             self._goal_WO, self._detour_WO = np.array(goal_WO, float), None
@@ -46,21 +45,21 @@ class DetourSupervisor(Supervisor):
         if self._detour_WO is not None and t >= self._until:
             self._detour_WO = None
             self._begin(t)
-        error = self._guarded.measure(pose_WO, goal_WO)
+        error = self.context.error(pose_WO, goal_WO)
         if error < self._best - p.detour_progress:
             self._best, self._since = error, t
         elif self._detour_WO is None and error > p.detour_tolerance and t - self._since >= p.detour_after:
-            self._detour_WO, self._until = self._drawn(pose_WO, goal_WO), t + p.detour_time
+            self._detour_WO, self._until = self._random_goal(pose_WO, goal_WO), t + p.detour_time
             self.stalls += 1
         return self.planner.plan(
             observation,
-            self._guarded.nearest(pose_WO, goal_WO) if self._detour_WO is None else self._detour_WO,
+            self.context.nearest(pose_WO, goal_WO) if self._detour_WO is None else self._detour_WO,
         )
 
     def _begin(self, t: float) -> None:
         self._best, self._since = math.inf, t
 
-    def _drawn(self, pose_WO: np.ndarray, goal_WO: np.ndarray) -> np.ndarray:
+    def _random_goal(self, pose_WO: np.ndarray, goal_WO: np.ndarray) -> np.ndarray:
         axis, half = self._rng.normal(size=3), self.params.detour_turn / 2.0
         turn = np.concatenate([[math.cos(half)], math.sin(half) * axis / np.linalg.norm(axis)])
         quat = quaternion_product(turn, pose_WO[3:] / np.linalg.norm(pose_WO[3:]))

@@ -1,24 +1,23 @@
-"""When not to follow the plan: hold where the goal is reached, let go and grasp elsewhere where a
-local optimum holds the planner.
+"""Regrasps: hold at the goal, and release and grasp elsewhere at a local optimum of the planner.
 
-A planner that looks half a second ahead has fixed points short of the goal (a flip whose balls
-press against each other), and near the goal it goes on touching an object that had better be left
-alone. Around the planner:
+A planner with a horizon of half a second has fixed points short of the goal (a flip whose balls press
+against each other), and near the goal it keeps touching an object that should be left alone. The
+phases around the planner:
 
 * PLAN      the plan is followed.
-* HOLD      the object is within the settle tolerances of a goal where it can rest: the robot stays
-            where it is. Ends when it is outside twice the tolerances.
+* HOLD      the object is within the settle tolerances of a goal where it can rest: the robot does
+            not move. Ends outside twice the tolerances.
 * RETREAT   the terminal cost has not fallen by the share ``progress`` below its best for
-            ``patience`` plans, or for ``patience_still`` plans in which the object did not even
-            move: every ball moves away from the object. Balls on which it lies go first, while the
-            others stay and keep it from falling over. Meanwhile placements of all balls on the
-            object's surface are drawn, and a fork of the planner is asked from each of them, as if
-            the balls were there, how near the goal it would come: the one with the least predicted
-            terminal cost wins. Near a goal where the object cannot rest nothing is let go.
-* TRAVEL    the balls go there, over the object where it is in the way; then planning starts afresh.
+            ``patience`` plans, or for ``patience_still`` plans without motion of the object:
+            every ball moves away from the object. Balls that bear it go first, while the others
+            stay and keep it from falling over. Meanwhile placements of all balls on the object's
+            surface are drawn; for each, a fork of the planner predicts how near to the goal it
+            would come from there, and the one with the least predicted terminal cost is chosen.
+            Near a goal where the object cannot rest the robot does not release it.
+* TRAVEL    the balls go to that placement, over the object where it is in the way; then planning
+            starts again.
 
-All draws are seeded. The planner is asked in every phase, so that its times are those of planning
-throughout.
+All draws are seeded. The planner plans in every phase, so that solve times are comparable.
 """
 
 from __future__ import annotations
@@ -33,22 +32,21 @@ import trimesh
 from dexstack.contact.contact import Contacts
 from dexstack.control.base import Observation, Plan, SolveStatus
 from dexstack.control.params import RegraspParams
-from dexstack.control.supervisors.base import Guarded, Supervisor
+from dexstack.control.supervisors.base import PlanningContext, Supervisor
 from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import geodesic_angle, rotation_matrix
 from dexstack.model.balls import BallsModel
 
 SURFACE_POINTS = 400
-"""Points of the surface that placements are drawn from."""
+"""Number of surface points from which placements are drawn."""
 SOLVES = 2
-"""Solves, each from the plan of the one before, for one placement."""
+"""Solves per placement, each warm-started by the last."""
 NEAR = 0.005
-"""A ball this near a waypoint has reached it [m]."""
+"""Distance at which a ball has reached a waypoint [m]."""
 HELD = 5.0
-"""Within this many settle tolerances of a goal where it cannot rest, an object is held and not let
-go."""
+"""An object within this many settle tolerances of a goal where it cannot rest is not released."""
 CLEARANCE = 0.006
-"""Distance kept from the object while travelling [m]."""
+"""Clearance from the object while travelling [m]."""
 
 
 class Phase(IntEnum):
@@ -61,35 +59,36 @@ class Phase(IntEnum):
 
 
 class RegraspSupervisor(Supervisor):
-    """A planner of balls that holds, lets go and grasps elsewhere."""
+    """Holds, releases and regrasps with balls."""
 
-    def __init__(self, guarded: Guarded, params: RegraspParams) -> None:
+    params: RegraspParams
+
+    def __init__(self, context: PlanningContext, params: RegraspParams) -> None:
         """
         Raises:
             ConfigError: the robot does not consist of balls.
         """
-        super().__init__(guarded.planner)
-        robot, obj, _ = guarded.scene
+        super().__init__(context, params)
+        robot = context.robot
         if not isinstance(robot, BallsModel):
             raise ConfigError(
-                "the supervisor 'regrasp' places balls on an object's surface; a hand wants 'gait' or 'none'"
+                "the supervisor 'regrasp' works only with balls; use 'gait' or 'none' for a hand"
             )
-        self.params, self._guarded, self._balls = params, guarded, robot
-        self._radius = robot.balls[0].radius
-        hull = obj.mesh.convex_hull
+        self._balls, self._radius = robot, robot.balls[0].radius
+        hull = context.obj.mesh.convex_hull
         self._p_B, faces = trimesh.sample.sample_surface(hull, SURFACE_POINTS, seed=0)
         self._nhat_B = np.asarray(hull.face_normals)[faces]
         self._corners_B = np.asarray(hull.vertices)
         self.reset()
 
     def reset(self) -> None:
-        """Forget the warm start, the phase and the draws made."""
+        """Begin a rollout: discard warm start, phase and draws."""
         self.stalls = 0
         self._rng = np.random.default_rng(0)
         self._goal_WO: np.ndarray | None = None
-        self._plan_afresh()
+        self._restart()
 
-    def _plan_afresh(self) -> None:
+    def _restart(self) -> None:
         self.planner.reset()
         self.phase, self._best, self._since = Phase.PLAN, np.inf, 0
         self._seen_WO, self._still = np.array([1e9, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]), 0
@@ -97,10 +96,10 @@ class RegraspSupervisor(Supervisor):
     def plan(self, observation: Observation, goal_WO: np.ndarray) -> Plan:
         """See :meth:`Supervisor.plan`."""
         if self._goal_WO is not None and not np.array_equal(goal_WO, self._goal_WO):
-            self._plan_afresh()
+            self._restart()
         self._goal_WO = goal_WO
         plan = self.planner.plan(observation, goal_WO)
-        if not plan.status.usable:  # the planner's answer stands
+        if not plan.status.usable:
             return plan
         wall, cpu = time.perf_counter(), time.process_time()
         pose_WO, q = np.asarray(observation.pose_WO, float), np.asarray(observation.q, float)
@@ -111,7 +110,7 @@ class RegraspSupervisor(Supervisor):
         target = self._held if self.phase is Phase.HOLD else q
         if self.phase is Phase.RETREAT:
             target = self._away(pose_WO, q, observation.contacts)
-            self._weigh(pose_WO, goal_WO)
+            self._choose_placement(pose_WO, goal_WO)
         elif self.phase is Phase.TRAVEL:
             target = self._travel(pose_WO, q.reshape(-1, 3))
         return replace(
@@ -123,7 +122,7 @@ class RegraspSupervisor(Supervisor):
         )
 
     def _away(self, pose_WO: np.ndarray, q: np.ndarray, contacts: Contacts) -> np.ndarray:
-        """Target (N,) of balls that move away from the object, those on which it lies first."""
+        """Return targets (N,) that move the balls away from the object, those that bear it first."""
         away = q.reshape(-1, 3) - pose_WO[:3]
         away[:, 2] = np.maximum(away[:, 2], 0.0)
         away /= np.linalg.norm(away, axis=1, keepdims=True) + 1e-9
@@ -134,17 +133,16 @@ class RegraspSupervisor(Supervisor):
             self._freed += 1
         return q + self.planner.u_max * away.ravel()
 
-    def _weigh(self, pose_WO: np.ndarray, goal_WO: np.ndarray) -> None:
-        """Draw placements of the balls, and keep the one from which the planner comes nearest to
-        the goal."""
-        asked = self.planner.fork()
+    def _choose_placement(self, pose_WO: np.ndarray, goal_WO: np.ndarray) -> None:
+        """Draw placements of the balls and keep the one with the least predicted terminal cost."""
+        fork = self.planner.fork()
         for _ in range(self.params.placements):
             centres, normals = self._draw(pose_WO)
             q = centres.ravel()
-            state = Observation(0.0, pose_WO, q, self._guarded.detector.detect(pose_WO, q))
-            asked.reset()
+            state = Observation(0.0, pose_WO, q, self.context.detector.detect(pose_WO, q))
+            fork.reset()
             for _ in range(SOLVES):
-                answer = asked.plan(state, goal_WO)
+                answer = fork.plan(state, goal_WO)
             end = answer.prediction[-1]
             value = self.planner.goal_cost(end[:7], end[7:], goal_WO) if answer.status.usable else np.inf
             if value < self._placement[0]:
@@ -157,7 +155,7 @@ class RegraspSupervisor(Supervisor):
             self.phase, self._since = Phase.TRAVEL, 0
             self._assign(q.reshape(-1, 3))
         if self.phase is Phase.TRAVEL and (self._since > p.travel or np.all(self._leg == 2)):
-            self._plan_afresh()
+            self._restart()
         if self.phase in (Phase.RETREAT, Phase.TRAVEL):
             return
         slack = 2.0 if self.phase is Phase.HOLD else 1.0
@@ -168,7 +166,7 @@ class RegraspSupervisor(Supervisor):
                 self.phase, self._held = Phase.HOLD, q.copy()
             return
         if self.phase is Phase.HOLD:
-            self._plan_afresh()
+            self._restart()
         if cost < (1 - p.progress) * self._best:
             self._best, self._since = cost, 0
         held = not rests and position < HELD * p.settle_position and angle < HELD * p.settle_angle
@@ -183,7 +181,7 @@ class RegraspSupervisor(Supervisor):
             self._placement = (np.inf, q.reshape(-1, 3), np.tile([0.0, 0.0, 1.0], (len(q) // 3, 1)))
 
     def _beneath(self, contacts: Contacts) -> np.ndarray:
-        """Balls (B,) on which the object lies."""
+        """Return which balls (B,) bear the object."""
         bears = (
             np.asarray(contacts.active)
             & (np.asarray(contacts.link) > 0)
@@ -193,16 +191,16 @@ class RegraspSupervisor(Supervisor):
         return np.isin(np.arange(1, len(self._balls.chains) + 1), np.asarray(contacts.link)[bears])
 
     def _rests(self, goal_WO: np.ndarray) -> bool:
-        """Whether the object stays in the goal pose by itself: what it stands on there reaches
-        around its centre of mass."""
+        """Return whether the object rests in the goal pose: its footprint there encloses the centre of
+        mass."""
         corners = self._corners_B @ rotation_matrix(goal_WO[3:]).T
         standing = corners[corners[:, 2] < np.min(corners[:, 2]) + 0.001, :2]
         around = np.linspace(0, 2 * np.pi, 16, endpoint=False)
         return bool(np.min(np.max(standing @ np.stack([np.cos(around), np.sin(around)]), axis=0)) > 0.002)
 
     def _draw(self, pose_WO: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Centres (B, 3) of balls that touch the object above the floor and not each other, and its
-        normals there (B, 3)."""
+        """Return centres (B, 3) of balls that touch the object above the floor without touching each
+        other, and the object's normals there (B, 3)."""
         R_WO, count = rotation_matrix(pose_WO[3:]), len(self._balls.chains)
         normals = self._nhat_B @ R_WO.T
         centres = pose_WO[:3] + self._p_B @ R_WO.T + (self._radius + 0.0005) * normals
@@ -215,8 +213,7 @@ class RegraspSupervisor(Supervisor):
         return centres[pick], normals[pick]
 
     def _assign(self, q: np.ndarray) -> None:
-        """Send every ball to a place of the chosen placement, the farthest place first to the ball
-        nearest to it."""
+        """Assign the places of the chosen placement, the farthest first, each to its nearest ball."""
         _, centres, normals = self._placement
         distance = np.linalg.norm(q[:, None] - centres[None], axis=2)
         order = np.full(len(q), -1)
@@ -225,11 +222,10 @@ class RegraspSupervisor(Supervisor):
             order[ball] = place
         self._places, self._outward = centres[order], normals[order]
         self._leg = np.zeros(len(q), int)
-        """Of each ball: 0 on the way to a point before its place, 1 from there to the place, 2
-        arrived."""
+        """(B,) 0: on the way to a point before the place, 1: from there to the place, 2: arrived."""
 
     def _travel(self, pose_WO: np.ndarray, q: np.ndarray) -> np.ndarray:
-        """Target (N,) of the next step."""
+        """Return the targets (N,) of the next step."""
         before = self._places + (self._radius + CLEARANCE) * self._outward
         before[:, 2] = np.maximum(before[:, 2], self._radius)
         R_WO = rotation_matrix(pose_WO[3:])
@@ -251,12 +247,12 @@ class RegraspSupervisor(Supervisor):
         return (q + np.clip(target - q, -self.planner.u_max, self.planner.u_max)).ravel()
 
     def _is_free(self, p_WO: np.ndarray, R_WO: np.ndarray, start: np.ndarray, end: np.ndarray) -> bool:
-        """Whether a ball keeps clear of the object on a straight way."""
+        """Return whether a straight path of a ball clears the object."""
         way = start + np.linspace(0.1, 1.0, 10)[:, None] * (end - start)
-        distance = self._guarded.detector.planes.distance((way - p_WO) @ R_WO)
+        distance = self.context.detector.planes.distance((way - p_WO) @ R_WO)
         return bool(np.min(distance) > self._radius + 0.5 * CLEARANCE)
 
 
 def _errors(pose_WO: np.ndarray, goal_WO: np.ndarray) -> tuple[float, float]:
-    """Distance [m] and angle [rad] to the goal."""
+    """Return distance [m] and angle [rad] to the goal."""
     return float(np.linalg.norm(pose_WO[:3] - goal_WO[:3])), geodesic_angle(pose_WO[3:7], goal_WO[3:])

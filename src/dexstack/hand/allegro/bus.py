@@ -1,8 +1,7 @@
-"""The CAN bus under the hand: frames in and out through python-can, and what its failures mean.
+"""The CAN bus of the hand: frames in and out through python-can, and remedies for its failures.
 
 Interfaces: ``socketcan`` and ``pcan`` reach a hand; ``udp_multicast`` connects processes of one
-    machine (nothing leaves the loopback
-interface) and ``virtual`` threads of one process.
+machine over the loopback interface, ``virtual`` threads of one process.
 """
 
 from __future__ import annotations
@@ -23,15 +22,14 @@ from can.interfaces.udp_multicast.utils import pack_message, unpack_message
 
 from dexstack.errors import ConfigError
 from dexstack.hand.allegro.protocol import BITRATE, Frame
+from dexstack.hand.link import FaultKind, TransportError
 from dexstack.hand.params import FIRST_PORT, GROUP, INTERFACES, BusParams
 
 BUS_OFF_ERROR = 0x40
 """Error class of the Linux kernel's error frames."""
 RECEIVE_BUFFER = 1 << 20
 
-logging.getLogger("can").setLevel(
-    logging.CRITICAL
-)  # what python-can logs it also raises, and that is reported
+logging.getLogger("can").setLevel(logging.CRITICAL)  # python-can also raises what it logs
 
 
 class Trouble(StrEnum):
@@ -45,22 +43,22 @@ class Trouble(StrEnum):
     BROKEN = "broken"
 
 
-class BusError(Exception):
-    """The bus cannot be used (any more)."""
+class BusError(TransportError):
+    """The bus cannot be used."""
 
     def __init__(self, trouble: Trouble, text: str, mend: str = "") -> None:
-        super().__init__(text)
+        super().__init__(text, mend)
         self.trouble = trouble
-        self.mend = mend
-        """A command that mends it."""
+        if trouble is Trouble.BUS_OFF:  # the controller returns on the same handle
+            self.fault_kind, self.lost = FaultKind.BUS_OFF, False
 
 
 class LoopbackBus(UdpMulticastBus):
-    """python-can's UDP multicast bus, confined to the loopback interface and deaf to its own
-    frames, as a CAN controller is.
+    """python-can's UDP multicast bus on the loopback interface, without its own frames, as on a CAN
+    controller.
 
-    It packs frames as its base class does, and adds that a group on a port is a bus of its own (the
-    base class hears every group of the port) and that it works on a machine without any network.
+    Unlike its base class it receives only its own group of a port, and works on a machine without
+    network.
     """
 
     def __init__(self, channel: str, port: int, **kwargs: Any) -> None:
@@ -105,7 +103,7 @@ class LoopbackBus(UdpMulticastBus):
             if sender == self._own:
                 continue
             seconds, nanoseconds = struct.unpack("@ll", ancillary[0][2]) if ancillary else (time.time(), 0)
-            with contextlib.suppress(Exception):  # whatever else somebody sends to this port
+            with contextlib.suppress(Exception):  # foreign packets on this port
                 return unpack_message(data, replace={"timestamp": seconds + 1e-9 * nanoseconds}), False
 
     def send(self, msg: can.Message, timeout: float | None = None) -> None:
@@ -126,14 +124,18 @@ class LoopbackBus(UdpMulticastBus):
 class CanBus:
     """An open bus.
 
+    Args:
+        params: the bus.
+        raw: an open bus of python-can; None: opened here.
+
     Raises:
-        BusError: it cannot be opened; the error names the command that mends it.
+        BusError: it cannot be opened.
     """
 
-    def __init__(self, params: BusParams) -> None:
+    def __init__(self, params: BusParams, raw: Any = None) -> None:
         self.params = params
         try:
-            self._bus = _open(params)
+            self._bus = raw or _open(params)
         except ConfigError:
             raise
         except (can.CanError, OSError, ImportError, ValueError, NotImplementedError) as error:
@@ -158,8 +160,7 @@ class CanBus:
             raise _explain(self.params, error) from None
 
     def receive(self, timeout: float) -> tuple[Frame, float] | None:
-        """The next frame and the system time of its arrival [s]; None after ``timeout`` [s] without
-        one.
+        """Return the next frame and the system time of its arrival [s], None after ``timeout`` [s].
 
         Raises:
             BusError: the controller went off the bus, or the interface went away.
@@ -180,14 +181,14 @@ class CanBus:
             return None
         if message.is_extended_id:
             return None
-        # PCAN's driver counts from the computer's start, and python-can knows when that was only
-        # where another package is installed
+        # PCAN's driver counts from the computer's start, which python-can knows only with the
+        # package uptime
         arrival = time.time() if self.params.interface == "pcan" else message.timestamp
         return Frame(message.arbitration_id, bytes(message.data), message.is_remote_frame), arrival
 
     def announce_bus_off(self) -> None:
-        """Tell every listener of an emulated bus what the kernel tells when a controller goes off a
-        real one."""
+        """Send to every listener of an emulated bus the kernel's error frame for a controller that
+        goes off the bus."""
         self._bus.send(
             can.Message(
                 arbitration_id=BUS_OFF_ERROR, is_error_frame=True, is_extended_id=False, dlc=8, data=bytes(8)
@@ -195,19 +196,17 @@ class CanBus:
         )
 
     def pending(self) -> bool:
-        """Whether a frame waits to be received."""
+        """Return True if a frame waits to be received."""
         try:
             return bool(select.select([self._bus.fileno()], [], [], 0.0)[0])
         except (ValueError, OSError, NotImplementedError):  # a virtual bus has no file
             queue = getattr(self._bus, "queue", None)
             return queue is not None and not queue.empty()
 
-    def flush(self) -> int:
-        """Throw away what has arrived; how many frames that was."""
-        count = 0
+    def flush(self) -> None:
+        """Discard received frames."""
         while self.receive(0.0) is not None:
-            count += 1
-        return count
+            pass
 
     def close(self) -> None:
         with contextlib.suppress(can.CanError, OSError):
@@ -218,11 +217,11 @@ class Computer:
     """The clocks and the CAN buses of this computer."""
 
     def monotonic(self) -> float:
-        """A clock that nobody sets [s]."""
+        """Return the time on a clock that is never set [s]."""
         return time.monotonic()
 
     def system(self) -> float:
-        """The system's clock, which also stamps what arrives on a bus [s]."""
+        """Return the system's time, which also stamps frames on a bus [s]."""
         return time.time()
 
     def sleep(self, seconds: float) -> None:
@@ -244,12 +243,10 @@ def _open(p: BusParams) -> can.BusABC:
     if p.interface == "pcan":
         return can.Bus(interface="pcan", channel=p.where, bitrate=BITRATE, auto_reset=True)
     if p.interface == "socketcan":
-        return can.Bus(
-            interface="socketcan", channel=p.where
-        )  # its bit rate is the interface's, set when it is brought up
+        return can.Bus(interface="socketcan", channel=p.where)  # the interface has a bit rate already
     if p.interface == "virtual":
         return can.Bus(interface="virtual", channel=p.where)
-    raise ConfigError(f"no CAN interface was chosen; known: {', '.join(INTERFACES)}")
+    raise ConfigError(f"no CAN interface is configured; known: {', '.join(INTERFACES)}")
 
 
 def _restart(p: BusParams) -> str:
@@ -259,7 +256,7 @@ def _restart(p: BusParams) -> str:
 
 
 def _explain(p: BusParams, error: Exception) -> BusError:
-    """What python-can's error means and what mends it."""
+    """Translate an error of python-can."""
     number = getattr(error, "error_code", None)
     number = getattr(error, "errno", None) if number is None else number
     text = " ".join(str(error).split())
@@ -297,9 +294,10 @@ def _explain(p: BusParams, error: Exception) -> BusError:
         return BusError(Trouble.NO_DRIVER, "this kernel has no CAN", "sudo modprobe can can_raw")
     if number == 100:  # ENETDOWN
         return BusError(Trouble.DOWN, f"the CAN interface {p.where} is down", up)
-    if number == 105:  # ENOBUFS: nobody acknowledges, the queue is full
+    if number == 105:  # ENOBUFS: frames are not acknowledged, the queue is full
         text = (
-            f"nobody on {p.where} acknowledges frames: the hand is off, the wiring or the bit rate is wrong"
+            f"no device on {p.where} acknowledges frames: the hand is off, the wiring or the bit "
+            "rate is wrong"
         )
         return BusError(
             Trouble.BROKEN, text, f"switch the hand on; ip -details -statistics link show {p.where}"

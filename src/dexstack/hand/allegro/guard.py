@@ -1,22 +1,22 @@
-"""The guard: a process of its own that takes the hand's torque away when the process that drives it
-dies or hangs.
+"""The guard: a process that switches the hand's servo off when the process that drives it dies or
+hangs.
 
-The hand's firmware keeps the last torque it was told, for ever; no code of a process that was
-killed can tell it otherwise. So the driver starts a guard, and never switches the servo on without
-one. The two share a page of memory and a pipe:
+The hand's firmware keeps the last torque indefinitely, and a killed process cannot change it.
+Therefore the driver starts a guard, and never switches the servo on without one. The two share a
+page of memory and a pipe:
 
-* the driver counts its turns there; while it is *armed* (servo on) and the count stands still for
-    ``timeout``, it counts as hung;
-* the pipe breaks in the moment the driver's process ends, whatever ended it.
+* the driver counts its turns in the page; while it is *armed* (servo on) and the count stands still
+  for ``timeout``, it counts as hung;
+* the pipe breaks when the driver's process ends, for whatever reason.
 
-In both cases the guard sends zero torque and servo off on a bus handle of its own, several times;
-for a dead driver it goes on until the hand says that its servo is off, up to :data:`PERSISTENCE`.
-Time is counted in looks of :data:`LOOK`, so that a machine that was paused does not look like a
-driver that hangs. A channel that only one process can open (PCAN's own driver) is opened after the
-driver is gone; a driver that hangs there is killed first. The guard is deaf to SIGINT and SIGTERM,
-lives in a session of its own, and ends with its driver. What it cannot outlive: SIGKILL to both
-processes, the end of the container or machine, and a bus that carries no frames. For those there is
-the hand's power switch.
+In both cases the guard sends zero torque and servo off on its own bus handle, several times; for a
+dead driver it repeats until the hand confirms that its servo is off, up to :data:`PERSISTENCE`.
+Time is counted in periods of :data:`LOOK`, so that a machine that was paused does not look like a
+hung driver. A channel that only one process can open (PCAN's own driver) is opened after the driver
+is gone; a driver that hangs there is killed first. The guard ignores SIGINT and SIGTERM, has its
+own session, and ends with its driver. It does not survive SIGKILL to both processes or the end of
+the container or machine, and cannot act on a bus that carries no frames. For those there is the
+hand's power switch.
 """
 
 from __future__ import annotations
@@ -37,31 +37,31 @@ from dexstack.hand.allegro.protocol import Command, ProtocolError
 from dexstack.hand.params import BusParams
 
 LOOK = 0.005
-"""Time between two looks at the driver [s]."""
+"""Time between two checks of the driver [s]."""
 REPEATS = 5
-"""How often the last word is said in one go."""
+"""Number of times that zero torque and servo off are sent in a row."""
 ANSWER = 0.02
-"""Time the hand gets to say whether its servo is off [s]."""
+"""Time for the hand's answer whether its servo is off [s]."""
 PERSISTENCE = 60.0
-"""How long the guard of a dead driver tries [s]."""
+"""Time limit of the guard of a dead driver [s]."""
 _PAGE = 64
 _COUNT = struct.Struct("<Q")
 _DRIVER, _GUARD, _ARMED, _FIRED, _READY, _TELLS = 0, 8, 16, 17, 18, 19
 
 
 class Guard:
-    """The driver's end.
+    """The driver's side.
 
     Args:
-        bus: which bus the guard is to speak on.
-        timeout: how long an armed driver may go without :meth:`beat` [s].
+        bus: the bus of the hand.
+        timeout: longest time without :meth:`beat` of an armed driver [s].
     """
 
     def __init__(self, bus: BusParams, timeout: float) -> None:
         memory = os.memfd_create("dexstack-guard", 0)
         os.ftruncate(memory, _PAGE)
         self._page = mmap.mmap(memory, _PAGE)
-        theirs, self._pipe = os.pipe()  # neither end is inherited by any other child
+        theirs, self._pipe = os.pipe()  # inherited by no other child
         arguments = [str(x) for x in (bus.interface, bus.where, bus.device, memory, theirs, timeout)]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "dexstack.hand.allegro.guard", *arguments],
@@ -76,7 +76,7 @@ class Guard:
         self._beats = 0
 
     def wait_ready(self, timeout: float = 10.0) -> bool:
-        """Whether the guard stands there."""
+        """Return True as soon as the guard is ready, False after ``timeout`` [s]."""
         deadline = time.monotonic() + timeout
         while not self._page[_READY] and self.alive and time.monotonic() < deadline:
             time.sleep(LOOK)
@@ -92,29 +92,28 @@ class Guard:
 
     @property
     def fired(self) -> bool:
-        """Whether the guard took the torque away since :meth:`arm`."""
+        """True if the guard has switched the servo off since :meth:`arm`."""
         return bool(self._page[_FIRED])
 
     def beat(self) -> None:
-        """The driver is alive."""
+        """Signal that the driver is alive."""
         self._beats += 1
         _COUNT.pack_into(self._page, _DRIVER, self._beats)
 
     def arm(self, tells: bool) -> None:
-        """From now on the driver has to :meth:`beat`. ``tells``: the hand says whether its servo is
-        on."""
+        """Require :meth:`beat` from now on. ``tells``: the hand reports whether its servo is on."""
         self.beat()
         self._page[_TELLS] = tells
         self._page[_FIRED] = 0
         self._page[_ARMED] = 1
 
     def disarm(self) -> None:
-        """The hand said that its servo is off."""
+        """Stop requiring :meth:`beat`: the hand confirmed that its servo is off."""
         self._page[_ARMED] = 0
 
     def close(self) -> None:
-        """Dismiss the guard. One that is still armed stays as long as it takes to have the hand
-        confirm that its servo is off."""
+        """End the guard. One that is still armed stays until the hand confirms that its servo is
+        off."""
         os.close(self._pipe)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(0.5)
@@ -122,21 +121,20 @@ class Guard:
 
 
 def _ordinary_scheduling() -> None:
-    """Runs in the child: what it inherits from a driver under real-time scheduling would let its
-    start-up starve everybody else."""
+    """Reset scheduling in the child, whose start-up under the driver's real-time priority would
+    starve other processes."""
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 def _fire(params: BusParams, bus: CanBus | None) -> CanBus | None:
-    """Zero torque and servo off, several times; the bus handle, None when there is none to be
-    had."""
+    """Send zero torque and servo off several times; return the bus handle, None without one."""
     for _ in range(REPEATS):
         try:
             bus = bus or CanBus(params)
             for finger in range(protocol.FINGERS):
                 bus.send(protocol.set_torque(finger, (0, 0, 0, 0), params.device))
             bus.send(protocol.servo_off(params.device))
-        except BusError:  # try again with a new handle, until the driver's is free or the bus is back
+        except BusError:  # retry with a new handle
             if bus is not None:
                 bus.close()
             bus = None
@@ -145,9 +143,9 @@ def _fire(params: BusParams, bus: CanBus | None) -> CanBus | None:
 
 
 def _confirmed(params: BusParams, bus: CanBus, tells: bool) -> bool:
-    """Whether the hand says that its servo is off; of one that never says so, whether it answers
-    now, after it was told."""
-    bus.flush()  # what the guard did not read while it stood there
+    """Return True if the hand reports that its servo is off; one that never reports it has to
+    answer another request after the command."""
+    bus.flush()  # frames that arrived while the guard waited
     question = Command.INFO if tells else Command.SERIAL
     bus.send(protocol.request(question, params.device))
     deadline = time.monotonic() + ANSWER
@@ -164,7 +162,7 @@ def _confirmed(params: BusParams, bus: CanBus, tells: bool) -> bool:
 
 
 def _insist(params: BusParams, bus: CanBus | None, tells: bool) -> None:
-    """Nobody else is there: until the hand confirms."""
+    """Repeat servo off until the hand confirms it."""
     deadline = time.monotonic() + PERSISTENCE
     while time.monotonic() < deadline:
         bus = _fire(params, bus)
@@ -174,13 +172,13 @@ def _insist(params: BusParams, bus: CanBus | None, tells: bool) -> None:
 
 
 def watch(params: BusParams, page: mmap.mmap, pipe: int, timeout: float) -> None:
-    """The guard's whole life."""
+    """Run the guard until the driver ends."""
     driver = os.getppid()
     bus = None if params.exclusive else CanBus(params)
     page[_READY] = 1
-    looks, last = 0, 0  # nobody reads this handle's input: the kernel drops what does not fit its buffer
+    looks, last = 0, 0  # input is not read here: the kernel drops what does not fit its buffer
     while True:
-        gone = bool(select.select([pipe], [], [], LOOK)[0])  # nobody ever writes: readable is broken
+        gone = bool(select.select([pipe], [], [], LOOK)[0])  # never written to: readable means broken
         _COUNT.pack_into(page, _GUARD, _COUNT.unpack_from(page, _GUARD)[0] + 1)
         count = _COUNT.unpack_from(page, _DRIVER)[0]
         looks = looks + 1 if count == last and page[_ARMED] else 0
@@ -195,7 +193,7 @@ def watch(params: BusParams, page: mmap.mmap, pipe: int, timeout: float) -> None
             if params.exclusive:
                 os.kill(driver, signal.SIGKILL)
             bus = _fire(params, bus)
-            looks = 0  # and again after another timeout, as long as the driver hangs
+            looks = 0  # again after another timeout
 
 
 def main() -> int:
@@ -212,7 +210,7 @@ def main() -> int:
             float(timeout),
         )
     except BusError as error:
-        print(f"the hand's guard cannot stand: {error}", file=sys.stderr)
+        print(f"the hand's guard cannot start: {error}", file=sys.stderr)
         return 1
     return 0
 

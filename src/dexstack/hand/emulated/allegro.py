@@ -1,10 +1,10 @@
-"""An emulated Allegro hand on a CAN bus: its firmware, as far as the bus can see it, in front of
-any plant.
+"""An emulated Allegro hand on a CAN bus: firmware in front of any plant.
 
-:class:`EmulatedHand` is the firmware without input or output: frames in, frames out, latched torque. Like the real one it keeps the last
-torque for ever, forgets everything when its power is cycled, and speaks only when asked or after its period was set.
-:class:`EmulatorLoop` connects one to a bus and a plant in real time. Run as a program it is a hand in a process of its own, with the
-plant behind it; lines of JSON on standard input change its faults while it runs, and every line is answered by its state::
+:class:`EmulatedHand` is the firmware without input or output: frames in, frames out, latched
+torque. Like the real one it keeps the last torque indefinitely, loses its settings with its power,
+and sends only answers until its period is set. :class:`EmulatorLoop` connects one to a bus and a
+plant in real time. As a program it is a hand in a process of its own; lines of JSON on standard
+input change its faults, and each is answered by its state::
 
     python -m dexstack.hand.emulated.allegro --interface udp_multicast --channel 239.74.163.2:6100
     {"loss": 0.2}                {"silent_finger": 2}             {"power_cycle": true}
@@ -13,217 +13,205 @@ plant behind it; lines of JSON on standard input change its faults while it runs
 
 from __future__ import annotations
 
-import argparse
-import contextlib
-import dataclasses
-import heapq
+import itertools
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from dexstack.config import make_params
-from dexstack.errors import ConfigError
 from dexstack.hand.allegro import protocol
 from dexstack.hand.allegro.bus import CanBus
-from dexstack.hand.allegro.protocol import FINGERS, JOINTS, Command, Frame, HandInfo, ProtocolError, split_id
-from dexstack.hand.emulated.plant import LARGEST_LAG, PLANTS, add_fields, emulated_plant, serve
+from dexstack.hand.allegro.protocol import FINGERS, JOINTS, Frame, Status
+from dexstack.hand.emulated import allegro_frames as frames
+from dexstack.hand.emulated.firmware import Firmware
+from dexstack.hand.emulated.plant import LARGEST_LAG, run_program, start_arguments
 from dexstack.hand.params import BusParams, EmulatedHandParams, FaultParams, MotorFaultParams
-from dexstack.model import HAND_NAMES
-from dexstack.process.realtime import make_realtime
 
 OVERLOAD = 0x20
 """Error code of a V5's motor."""
 
 
-class EmulatedHand:
+class EmulatedHand(Firmware):
     """The firmware.
 
     Args:
         side: ``"right"`` or ``"left"``.
-        params: who it is.
+        params: its identity.
         device: its number on the bus.
         seed: of jitter and loss.
+        recorded: by identifier the contents that are sent in turn instead of the hand's own, e.g. of
+            a captured hand (:func:`dexstack.hand.allegro.capture.contents`); the servo bit of the
+            information follows the servo.
     """
 
     def __init__(
-        self, side: str = "right", params: EmulatedHandParams | None = None, device: int = 0, seed: int = 0
+        self,
+        side: str = "right",
+        params: EmulatedHandParams | None = None,
+        device: int = 0,
+        seed: int = 0,
+        recorded: Mapping[int, Sequence[bytes]] | None = None,
     ) -> None:
-        self.params = p = params or EmulatedHandParams()
+        super().__init__(params, seed)
+        p = self.params
         self.left = side == "left"
         self.serial = p.emulated_serial
-        if p.emulated_hardware == "V5":  # its serial number tells the side
+        if p.emulated_hardware == "V5":  # its serial number encodes the side
             self.serial = f"{self.serial[:3]:3}{'L' if self.left else 'R'}{self.serial[4:]}"
         self.hardware = protocol.hardware(p.emulated_hardware).of(self.serial)
-        self._limits = self.hardware.limit.reshape(FINGERS, -1).tolist()
+        self._limits = self.hardware.limit.reshape(FINGERS, -1)
         self.device = device
-        self.faults = FaultParams()
-        self._heard: np.ndarray | None = None
-        self._offsets = np.array(p.zero_offsets)
-        self._rng = np.random.default_rng(seed)
-        self._queue: list[tuple[float, int, Frame]] = []
-        self._sequence = 0
-        self.over_limit = 0
-        """Torque frames beyond a limit of this hardware, since the beginning; must stay 0."""
-        self.torque_frames = self.sets = self.frames = 0
-        self.largest = 0.0
-        """Largest share of its limit that any torque took while it was on the bus."""
+        self._recorded: dict[int, Iterator[bytes]] = {
+            identifier: itertools.cycle(contents) for identifier, contents in (recorded or {}).items()
+        }
+        self._read: np.ndarray | None = None
+        self.frames = 0
         self.power_cycle()
 
     def power_cycle(self, t: float = 0.0) -> None:
-        """As after the power came back at time ``t`` [s]: servo off, nothing periodic, no
-        torque."""
+        super().power_cycle(t)
         self.servo = False
         self.counts = np.zeros(JOINTS, np.int16)
         self.periods = (0, 0, 0)
         self._next = [0.0, 0.0, 0.0]
-        self._queue.clear()
-        self.limp_since: float | None = t
-        """When the motors last lost their torque [s]; None while they have some."""
+        self._requests: list[int] = []
 
     @property
     def torque(self) -> np.ndarray:
-        """What the motors do now (16,) [N·m]."""
+        """Torques of the motors (16,) [N·m]."""
         if not self.servo:
             return np.zeros(JOINTS)
         f, counts = self.faults, self.counts
         if f.swapped_torque_bytes:
             counts = np.clip(counts.byteswap(), -self.hardware.limit, self.hardware.limit)
-        torque = np.zeros(JOINTS)
-        for finger, where in enumerate(f.motor_order):
-            torque[4 * where : 4 * where + 4] += self.hardware.counts_to_torque(counts)[
-                4 * finger : 4 * finger + 4
-            ]
-        return torque * f.motor_gain
+        torque = np.zeros((FINGERS, JOINTS // FINGERS))
+        np.add.at(torque, list(f.motor_order), self.hardware.counts_to_torque(counts).reshape(torque.shape))
+        return torque.ravel() * f.motor_gain
 
     def receive(self, frame: Frame, t: float) -> None:
-        """A frame from the bus at time ``t`` [s]."""
-        command, device = split_id(frame.id)
-        if device != self.device:
+        """Process a frame from the bus at time ``t`` [s]."""
+        if frame.id & 3 != self.device:
             return
         self.frames += 1
-        if Command.TORQUE <= command < Command.TORQUE + FINGERS and not frame.remote:
-            self._check_torque(command - Command.TORQUE, frame.data)  # also what gets lost was put on the bus
-        if self.faults.bus_off or self._lost():
+        finger = None if frame.remote else frames.TORQUE.index(frame.id)
+        if finger is not None:  # a lost frame was on the bus, too
+            counts = frames.TORQUE.values(frame.data)
+            self.torque_frames += 1
+            if counts is not None:
+                self._note_torque(float(np.max(np.abs(np.array(counts, float)) / self._limits[finger])))
+        if self.faults.bus_off or self._happens(self.faults.loss):
             return
-        with contextlib.suppress(ProtocolError):
-            if frame.remote:
-                self._answer(command, t)
-            elif Command.TORQUE <= command < Command.TORQUE + FINGERS:
-                self.counts[4 * (command - Command.TORQUE) :][:4] = protocol.read_four(frame.data)
-            elif command == Command.SERVO_ON:
-                self.servo = not self.faults.refuses_servo
-            elif command == Command.SERVO_OFF:
-                self.servo = False
-            elif command == Command.PERIOD:
-                self.periods = protocol.read_period(frame.data)
-                self._next = [t, t, t]
-        self._note_limp(t)
+        if frame.remote:
+            self._requests.append(frame.id)
+        elif finger is not None:
+            if counts is not None:
+                self.counts[4 * finger : 4 * finger + 4] = counts
+        elif frames.SERVO_ON.index(frame.id) is not None:
+            self.servo = not self.faults.refuses_servo
+        elif frames.SERVO_OFF.index(frame.id) is not None:
+            self.servo = False
+        elif frames.PERIOD.index(frame.id) is not None and (periods := frames.PERIOD.values(frame.data)):
+            self.periods = periods
+            self._next = [t, t, t]
+        self._note_limp(self.servo and bool(self.counts.any()), t)
 
     def due(self, t: float, q: np.ndarray) -> list[Frame]:
-        """The frames that go onto the bus by time ``t`` [s], the joints being at ``q`` (16,)
-        [rad]."""
-        position, imu, temperature = self.periods
-        if position and t >= self._next[0] - 1e-9:
-            self._next[0] = self._after(self._next[0], 1e-3 * position, t)
+        """Return the frames on the bus by time ``t`` [s], with the joints at ``q`` (16,) [rad]."""
+        for request in self._requests:
+            self._answer(request, t, q)
+        self._requests.clear()
+        if self._is_due(0, t):
             self.sets += 1
-            if not self.faults.silent:
-                counts = self._encoders(q).tolist()
-                for finger in range(FINGERS):
-                    if finger != self.faults.silent_finger:
-                        self._say(
-                            protocol.position(finger, counts[4 * finger : 4 * finger + 4], self.device), t
-                        )
-        if imu and t >= self._next[1] - 1e-9:
-            self._next[1] = self._after(self._next[1], 1e-3 * imu, t)
-            self._say(protocol.imu(0, 0, 0, self.device), t)
-        if temperature and t >= self._next[2] - 1e-9:
-            self._next[2] = self._after(self._next[2], 1e-3 * temperature, t)
-            for sensor, celsius in enumerate(self.faults.celsius):
-                self._say(self.hardware.temperature(sensor, celsius, self.device), t)
+            if not (self.faults.silent_while_off and not self.servo):
+                self._say_angles(range(FINGERS), t, q)
+        if self._is_due(1, t):
+            self._say(frames.IMU.frame((0, 0, 0), 0, self.device), t)
+        if self._is_due(2, t):
+            self._say_temperatures(range(FINGERS), t)
             if self.faults.overloaded_motor >= 0:
-                self._say(protocol.motor_error(self.faults.overloaded_motor, OVERLOAD, self.device), t)
-        out = []
-        while self._queue and self._queue[0][0] <= t + 1e-9:
-            out.append(heapq.heappop(self._queue)[2])
-        return [] if self.faults.bus_off else out
-
-    def _encoders(self, q: np.ndarray) -> np.ndarray:
-        """Position counts (16,) of the joints at ``q`` [rad], as they are wired."""
-        f = self.faults
-        angles = (q + self._offsets) * f.encoder_gain
-        angles = np.concatenate([angles[4 * k : 4 * k + 4] for k in f.encoder_order])
-        if f.encoder_noise:
-            angles += f.encoder_noise * self._rng.standard_normal(JOINTS)
-        if f.leap_joint >= 0:
-            angles[f.leap_joint] += f.encoder_leap
-        counts = self.hardware.angle_to_counts(angles)
-        if f.frozen_joint >= 0 and self._heard is not None:
-            counts[f.frozen_joint] = self._heard[f.frozen_joint]
-        self._heard = counts
-        return counts.byteswap() if f.swapped_angle_bytes else counts
+                self._say(frames.ERROR.frame((self.faults.overloaded_motor, OVERLOAD), 0, self.device), t)
+        return self._sent(t)
 
     def next_due(self, t: float) -> float:
-        """When :meth:`due` will next have something to do; infinite when it has not been asked for
-        anything."""
+        """Return when :meth:`due` has something to send next; infinite if nothing is requested."""
+        if self._requests:
+            return t
         times = [at for at, period in zip(self._next, self.periods, strict=True) if period]
         return min([*times, self._queue[0][0]] if self._queue else times, default=float("inf"))
 
+    def inject(self, faults: FaultParams | MotorFaultParams) -> None:
+        super().inject(faults)
+        self.servo &= not self.faults.refuses_servo
+
     def state(self) -> dict[str, Any]:
-        """For those who test."""
         return {
+            **super().state(),
             "servo": self.servo,
-            "limp": self.limp_since is not None,
-            "limp_since": self.limp_since,
             "periods": list(self.periods),
             "counts": self.counts.tolist(),
-            "sets": self.sets,
-            "torque_frames": self.torque_frames,
-            "over_limit": self.over_limit,
-            "largest": self.largest,
         }
 
-    def _answer(self, command: int, t: float) -> None:
-        if command == Command.INFO and not self.faults.silent_status:
-            version = self.hardware.generation << 8 | 2
-            f = self.faults
-            value = HandInfo(
-                version, 0x0405, self.left, 54, self.servo, f.over_temperature, f.communication_fault
-            )
-            self._say(protocol.info(value, self.device), t)
-        elif command == Command.SERIAL:
-            self._say(protocol.serial(self.serial, self.device), t)
+    def _is_due(self, stream: int, t: float) -> bool:
+        """Return True if a periodic message is due; messages missed while the process did not run
+        are skipped."""
+        last, period = self._next[stream], 1e-3 * self.periods[stream]
+        if not period or t < last - 1e-9:
+            return False
+        self._next[stream] = last + period if t - last < LARGEST_LAG else t + period
+        return True
 
-    def _check_torque(self, finger: int, data: bytes) -> None:
-        self.torque_frames += 1
-        share = max(
-            abs(c) / limit for c, limit in zip(protocol.read_four(data), self._limits[finger], strict=True)
-        )
-        self.over_limit += share > 1.0
-        self.largest = max(self.largest, share)
+    def _answer(self, identifier: int, t: float, q: np.ndarray) -> None:
+        """Answer a remote request."""
+        if frames.INFO.index(identifier) is not None:
+            if not self.faults.silent_status:
+                self._say(frames.INFO.frame(self._info(), 0, self.device), t)
+        elif frames.SERIAL.index(identifier) is not None:
+            self._say(frames.SERIAL.frame((self.serial.encode("ascii")[:8],), 0, self.device), t)
+        elif frames.IMU.index(identifier) is not None:
+            self._say(frames.IMU.frame((0, 0, 0), 0, self.device), t)
+        elif (finger := frames.POSITION.index(identifier)) is not None:
+            self._say_angles((finger,), t, q)
+        elif (finger := frames.TEMPERATURE.index(identifier)) is not None:
+            self._say_temperatures((finger,), t)
+        elif (finger := frames.TORQUE.index(identifier)) is not None:
+            self._say(frames.TORQUE.frame(self.counts[4 * finger :][:4].tolist(), finger, self.device), t)
 
-    def _note_limp(self, t: float) -> None:
-        if self.servo and self.counts.any():
-            self.limp_since = None
-        elif self.limp_since is None:
-            self.limp_since = t
+    def _info(self) -> tuple[int, ...]:
+        f = self.faults
+        status = self.servo * Status.SERVO_ON | f.over_temperature * Status.OVER_TEMPERATURE
+        status |= f.communication_fault * Status.COMMUNICATION | f.further_status
+        return self.hardware.generation << 8 | 2, 0x0405, self.left, 54, status
+
+    def _say_angles(self, fingers: Sequence[int], t: float, q: np.ndarray) -> None:
+        if self.faults.silent:
+            return
+        counts = self._encoders(q).tolist()
+        for finger in fingers:
+            if finger != self.faults.silent_finger:
+                self._say(frames.POSITION.frame(counts[4 * finger :][:4], finger, self.device), t)
+
+    def _say_temperatures(self, fingers: Sequence[int], t: float) -> None:
+        for finger in fingers:
+            self._say(frames.TEMPERATURE.frame([self.faults.celsius[finger]] * 4, finger, self.device), t)
+
+    def _encoders(self, q: np.ndarray) -> np.ndarray:
+        """Return the position counts (16,) of the joints at ``q`` [rad]."""
+        f = self.faults
+        counts = self.hardware.angle_to_counts(self._angles(q, f.encoder_order))
+        if f.frozen_joint >= 0 and self._read is not None:
+            counts[f.frozen_joint] = self._read[f.frozen_joint]
+        self._read = counts
+        return counts.byteswap() if f.swapped_angle_bytes else counts
 
     def _say(self, frame: Frame, t: float) -> None:
-        if self._lost():
-            return
-        f = self.faults
-        at = t + f.latency + (f.jitter * self._rng.random() if f.jitter else 0.0)
-        self._sequence += 1
-        heapq.heappush(self._queue, (at, self._sequence, frame))
-
-    def _lost(self) -> bool:
-        return self.faults.loss > 0.0 and self._rng.random() < self.faults.loss
-
-    def _after(self, last: float, period: float, t: float) -> float:
-        """The next multiple of a period; what was missed while the process did not run is not made
-        up for."""
-        return last + period if t - last < LARGEST_LAG else t + period
+        if frame.id in self._recorded:
+            data = bytearray(next(self._recorded[frame.id]))
+            if frames.INFO.index(frame.id) is not None:
+                data[6] = data[6] & 0xFE | self.servo
+            frame = Frame(frame.id, bytes(data))
+        if not self._happens(self.faults.loss):
+            self._send(frame, t)
 
 
 class EmulatorLoop:
@@ -243,30 +231,23 @@ class EmulatorLoop:
         self._bus.close()
 
     def inject(self, faults: FaultParams | MotorFaultParams) -> None:
-        """Change what is wrong; a hand on CAN knows nothing of the faults of motors on a serial
-        line."""
-        if isinstance(faults, MotorFaultParams):
-            return
-        if faults.bus_off and not self.hand.faults.bus_off:
-            self._bus.announce_bus_off()
-        self.hand.faults = faults
-        self.hand.servo &= not faults.refuses_servo
+        """Replace the faults."""
+        before = self.hand.faults.bus_off
+        self.hand.inject(faults)
+        self._announce(before)
 
     def change(self, changes: Mapping[str, Any], t: float) -> None:
-        """Change some of what is wrong at time ``t`` [s], by the names of :class:`FaultParams`;
-        ``power_cycle`` switches it off and on.
+        """See :meth:`Firmware.change`."""
+        before = self.hand.faults.bus_off
+        self.hand.change(changes, t)
+        self._announce(before)
 
-        Raises:
-            ConfigError: there is no such fault, or it cannot be so large.
-        """
-        if changes.get("power_cycle"):
-            self.hand.power_cycle(t)
-        faults = {name: value for name, value in changes.items() if name != "power_cycle"}
-        self.inject(make_params(FaultParams, {**dataclasses.asdict(self.hand.faults), **faults}))
+    def _announce(self, before: bool) -> None:
+        if self.hand.faults.bus_off and not before:
+            self._bus.announce_bus_off()
 
     def run_until(self, t: float, now: Callable[[], float], q: np.ndarray) -> None:
-        """Serve the bus until ``now()`` reaches ``t`` [s], the joints standing at ``q`` (16,)
-        [rad]."""
+        """Serve the bus until ``now()`` reaches ``t`` [s], with the joints at ``q`` (16,) [rad]."""
         while True:
             time_now = now()
             for frame in self.hand.due(time_now, q):
@@ -279,43 +260,26 @@ class EmulatorLoop:
 
 
 def from_arguments(argv: Sequence[str] | None) -> tuple[EmulatedHand, Any, BusParams]:
-    """An emulated hand, the plant behind it and its bus from the arguments of the program.
+    """Return an emulated hand, its plant and its bus from the arguments of the program.
 
     Raises:
-        ConfigError: they cannot be used.
+        ConfigError: invalid arguments.
     """
-    parser = argparse.ArgumentParser(
-        prog="dexstack.hand.emulated.allegro", description=__doc__.partition("\n")[0]
+    args, hand_model, plant = start_arguments(
+        "allegro", "right", (BusParams, EmulatedHandParams, FaultParams), argv
     )
-    parser.add_argument("--hand", default="right", help=HAND_NAMES)
-    parser.add_argument(
-        "--plant", default="mujoco", choices=("mujoco", *PLANTS), help="what is behind the hand"
-    )
-    parser.add_argument("--object", default="cube", help="object of the mujoco plant")
-    for cls in (BusParams, EmulatedHandParams, FaultParams):
-        add_fields(cls, parser)
-    args = vars(parser.parse_args(argv))
-    bus, params, faults = (
-        make_params(cls, args, ignore_unknown=True) for cls in (BusParams, EmulatedHandParams, FaultParams)
-    )
-    plant, side = emulated_plant(args["plant"], args["hand"], args["object"], "allegro")
-    hand = EmulatedHand(side, params, bus.device)
-    hand.faults = faults
+    bus, params, faults = args
+    hand = EmulatedHand(hand_model.side, params, bus.device)
+    hand.inject(faults)
     return hand, plant, bus
 
 
 def main(argv: list[str] | None = None) -> int:
-    try:
-        hand, plant, bus_params = from_arguments(argv)
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return 2
-    if hand.params.emulator_priority:
-        make_realtime(hand.params.emulator_priority)
-    bus = CanBus(bus_params)
-    serve(EmulatorLoop(hand, bus), plant, {"bus": str(bus.params), "serial": hand.serial})
-    bus.close()
-    return 0
+    return run_program(
+        lambda: from_arguments(argv),
+        lambda hand, bus: EmulatorLoop(hand, CanBus(bus)),
+        lambda hand, bus: {"bus": str(bus), "serial": hand.serial},
+    )
 
 
 if __name__ == "__main__":

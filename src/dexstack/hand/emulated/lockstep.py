@@ -1,9 +1,7 @@
-"""A computer in simulated time with an emulated hand on its CAN bus: no process, no thread, no
-waiting.
+"""A computer in simulated time with an emulated hand on its CAN bus, without processes or threads.
 
-Time goes on only while somebody waits for a frame or sleeps, and everything in between takes no
-time at all. What happens is the same to the last bit in every run, however busy the machine is, and
-comes faster than in real time.
+Time advances only while the driver waits for a frame or sleeps. Every run gives the same result to
+the last bit, independent of the load of the machine, and is faster than real time.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from dexstack.hand.emulated.allegro import EmulatedHand, EmulatorLoop
 from dexstack.hand.params import BusParams
 
 BOOTED, EPOCH = 1e3, 1.7e9
-"""What the monotonic and the system's clock say at the beginning [s]."""
+"""Monotonic and system time at the start [s]."""
 
 
 class LockstepComputer(Computer):
@@ -25,18 +23,18 @@ class LockstepComputer(Computer):
 
     Args:
         hand: the firmware of the hand on the bus.
-        plant: what is behind it; see :class:`dexstack.hand.emulated.plant.StandingPlant`.
+        plant: its plant (:mod:`dexstack.hand.emulated.plant`).
     """
 
     def __init__(self, hand: EmulatedHand, plant: Any) -> None:
         self.hand, self.plant = hand, plant
         self.t = BOOTED
         self.system_offset = EPOCH - BOOTED
-        """The system's clock against the monotonic one [s]."""
+        """System time minus monotonic time [s]."""
         self.trouble: BusError | None = None
-        """What every use of a bus raises."""
+        """Raised by every use of a bus."""
         self.heard: list[Frame] | None = None
-        """What was said on the bus in both directions, once this is a list."""
+        """Frames on the bus in both directions; recorded when this is a list."""
         self.buses: list[LockstepBus] = []
         self._steps = 0
         self._loop = EmulatorLoop(hand, LockstepBus(self))
@@ -59,18 +57,18 @@ class LockstepComputer(Computer):
         return self.buses[-1]
 
     def set(self, **changes: Any) -> dict[str, Any]:
-        """Change faults of the hand; its state."""
+        """Change faults of the hand; return its state."""
         self._loop.change(changes, self.t)
         return {**self.hand.state(), "time": self.t}
 
     def say(self, frame: Frame) -> None:
-        """A frame on the bus from somebody else than the hand; the hand does not hear it."""
+        """Put a frame on the bus that the hand does not receive."""
         self._note(frame)
         for bus in self.buses:
             bus.inbox.append((frame, self.system()))
 
     def advance(self, until: float) -> None:
-        """Go on to ``until`` [s], or to the next event before that."""
+        """Advance to ``until`` [s], or to the next event before that."""
         step = BOOTED + (self._steps + 1) * self.plant.dt
         self.t = max(self.t, min(until, step, self.hand.next_due(self.t)))
         if self.t >= step:
@@ -79,8 +77,8 @@ class LockstepComputer(Computer):
         for frame in self.hand.due(self.t, self.plant.joint_position):
             self.say(frame)
 
-    def hear(self, frame: Frame) -> None:
-        """A frame to the hand."""
+    def receive(self, frame: Frame) -> None:
+        """Send a frame to the hand."""
         self._note(frame)
         self.hand.receive(frame, self.t)
 
@@ -90,7 +88,7 @@ class LockstepComputer(Computer):
 
 
 class LockstepBus(CanBus):
-    """A handle of the computer's bus."""
+    """A handle of the bus."""
 
     def __init__(self, computer: LockstepComputer) -> None:
         self.params = BusParams("virtual")
@@ -100,7 +98,7 @@ class LockstepBus(CanBus):
     def send(self, frame: Frame) -> None:
         if self._computer.trouble is not None:
             raise self._computer.trouble
-        self._computer.hear(frame)
+        self._computer.receive(frame)
 
     def receive(self, timeout: float) -> tuple[Frame, float] | None:
         computer, end = self._computer, self._computer.t + timeout

@@ -1,5 +1,4 @@
-"""What is behind an emulated hand, whatever it speaks: plants, the program that runs one in real
-time, and its arguments."""
+"""Plants behind emulated hands, and the program that runs one in real time."""
 
 from __future__ import annotations
 
@@ -10,41 +9,142 @@ import json
 import select
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import mujoco
 import numpy as np
 
+from dexstack.config import make_params
 from dexstack.errors import ConfigError
+from dexstack.hand.params import BusParams
+from dexstack.model import HAND_NAMES
+from dexstack.model.hand import HandModel, load_hand
+from dexstack.model.objects import ObjectModel, load_object
+from dexstack.model.scene import build_scene
+from dexstack.process.realtime import make_realtime
 
 LARGEST_LAG = 0.01
-"""Wall time by which the emulator may run behind and still catch up [s]. After a longer pause it
-goes on as if there had been none: frames of one moment that come in a burst, or a plant that makes
-up for it under one torque, would look like a hand that is broken."""
+"""Wall time that the emulator may lag behind and still catch up [s]. It skips a longer pause: a
+burst of frames, or a plant that catches up under one torque, would look like a broken hand."""
 
 
-class StandingPlant:
-    """16 joints that turn under their torques against friction and nothing else; no object. For
-    tests of the bus and the driver."""
+STEP = 0.001
+"""Length of one physics step [s]."""
+STIFF = (2.0 * STEP, 1.0), (0.9999, 0.9999, 1e-3, 0.5, 2.0)
+"""solref and solimp of joint limits and dry friction: MuJoCo's own give way by degrees to joints as
+light as these."""
+ROTOR = 2e-4
+"""Inertia of a motor behind backlash [kg·m²]."""
+
+
+@dataclass(frozen=True)
+class HandPlantParams:
+    """Differences of a hand from its model; arrays are per joint (N,) or one value for all."""
+
+    gravity: bool = True
+    stops: bool = True
+    """Joints end at their limits."""
+    dry_friction: Any = 0.0
+    """[N·m]"""
+    backlash: float = 0.0
+    """Between motor with encoder, and link [rad]."""
+    damping: Any = 1.0
+    """As a share of the model's."""
+    strength: Any = 1.0
+    """Torque of the motors as a share of the command."""
+
+
+WEIGHTLESS = HandPlantParams(gravity=False)
+"""A hand whose joints stay where they are without torque."""
+
+
+class HandPlant:
+    """A hand in MuJoCo, with weight, dry friction and backlash; optionally with an object.
+
+    Args:
+        hand: the model, whose palm mount gives the direction of gravity.
+        params: the differences from the model.
+        obj: an object.
+        pose_WO: its initial pose (x, y, z [m], quaternion wxyz).
+    """
 
     dt = 0.003
 
-    def __init__(self, q: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> None:
-        self.joint_position, self.joint_velocity = q.copy(), np.zeros_like(q)
-        self._lower, self._upper = lower, upper
-        self.time = 0.0
+    def __init__(
+        self,
+        hand: HandModel,
+        params: HandPlantParams | None = None,
+        obj: ObjectModel | None = None,
+        pose_WO: np.ndarray | None = None,
+    ) -> None:
+        p = params or HandPlantParams()
+        self.lower, self.upper = hand.lower, hand.upper
+        n = hand.lower.size
+        spec = build_scene(hand, obj, camera=False)
+        plain = obj is None and not (p.gravity or p.backlash or np.any(p.dry_friction))
+        self._steps = 1 if plain else round(self.dt / STEP)
+        spec.option.timestep = self.dt / self._steps
+        if not p.gravity:
+            spec.option.gravity = np.zeros(3)
+        if obj is None:
+            spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
+        friction, damping = (np.broadcast_to(x, n) for x in (p.dry_friction, p.damping))
+        for j, name in enumerate(hand.joint_names):
+            joint = spec.joint(name)
+            joint.damping = (damping[j] * hand.damping[j], 0.0, 0.0)
+            joint.frictionloss = friction[j]
+            joint.solref_friction, joint.solimp_friction = STIFF
+            joint.solref_limit, joint.solimp_limit = STIFF
+            joint.limited = p.stops
+            if p.backlash:
+                joint.armature = ROTOR
+                joint.parent.add_joint(
+                    name=f"{name}/play",
+                    type=mujoco.mjtJoint.mjJNT_HINGE,
+                    axis=joint.axis,
+                    range=(-0.5 * p.backlash, 0.5 * p.backlash),
+                    damping=(1e-3, 0.0, 0.0),
+                    solref_limit=STIFF[0],
+                    solimp_limit=STIFF[1],
+                )
+        self._model = spec.compile()
+        self._data = mujoco.MjData(self._model)
+        joints = [self._model.joint(name) for name in hand.joint_names]
+        self._q = np.array([int(j.qposadr[0]) for j in joints])
+        self._v = np.array([int(j.dofadr[0]) for j in joints])
+        self._strength = np.broadcast_to(p.strength, n)
+        self._data.qpos[self._q] = hand.home
+        if obj is not None:
+            self._data.qpos[-7:] = pose_WO
+        mujoco.mj_forward(self._model, self._data)
+
+    @property
+    def time(self) -> float:
+        return self._data.time
+
+    @property
+    def joint_position(self) -> np.ndarray:
+        """Angles of the motors (n,) [rad]."""
+        return self._data.qpos[self._q]
+
+    @joint_position.setter
+    def joint_position(self, q: np.ndarray) -> None:
+        self._data.qpos[self._q] = q
+
+    @property
+    def joint_velocity(self) -> np.ndarray:
+        return self._data.qvel[self._v]
 
     def step(self, tau: np.ndarray) -> None:
-        self.time += self.dt
-        self.joint_velocity = tau / 0.1  # viscous friction [N·m·s/rad] outweighs inertia
-        self.joint_position = np.clip(
-            self.joint_position + self.dt * self.joint_velocity, self._lower, self._upper
-        )
+        """Advance by ``dt`` under torques (n,) [N·m]."""
+        self._data.qfrc_applied[self._v] = self._strength * tau
+        mujoco.mj_step(self._model, self._data, self._steps)
 
 
-class SweptPlant(StandingPlant):
-    """The same in the hands of a person who moves every joint from stop to stop while the servo is
-    off."""
+class SweptPlant(HandPlant):
+    """A hand whose joints a person moves from stop to stop while the servo is off."""
 
     rate = 0.25
     """[1/s]"""
@@ -53,14 +153,31 @@ class SweptPlant(StandingPlant):
         super().step(tau)
         if not tau.any():
             share = 0.5 - 0.5 * np.cos(2.0 * np.pi * self.rate * self.time)
-            self.joint_position = self._lower + share * (self._upper - self._lower)
+            self.joint_position = self.lower + share * (self.upper - self.lower)
+
+
+PLANTS: dict[str, Callable[[HandModel], HandPlant]] = {
+    "hand": HandPlant,
+    "standing": lambda hand: HandPlant(hand, WEIGHTLESS),
+    "swept": SweptPlant,
+}
+"""Plants without an object."""
+
+
+def emulated_plant(name: str, hand: HandModel, obj: str) -> Any:
+    """Return the plant of that name behind a hand; raises ConfigError for an unknown object."""
+    if name in PLANTS:
+        return PLANTS[name](hand)
+    from dexstack.plants.mujoco import MujocoPlant
+
+    return MujocoPlant(hand, load_object(obj))
 
 
 def run_plant(
     loop: Any, plant: Any, until: Callable[[], bool], every: Callable[[], None] = lambda: None
 ) -> None:
     """Run a plant behind an emulated hand in real time, in steps of the servo's period, until
-    ``until()``."""
+    ``until()``; ``every`` is called once per step."""
     period = max(plant.dt, 0.003)
     t = time.monotonic()
     while not until():
@@ -74,34 +191,71 @@ def run_plant(
             t = time.monotonic()
 
 
-PLANTS = {"standing": StandingPlant, "swept": SweptPlant}
-"""Plants of the emulator's own, without an object."""
+def start_arguments(
+    family: str, default: str, blocks: Sequence[type], argv: Sequence[str] | None
+) -> tuple[list[Any], HandModel, Any]:
+    """Parse the arguments of an emulator's program.
 
+    Args:
+        family: of the hands that it emulates.
+        default: name of the default hand.
+        blocks: parameter blocks whose fields are arguments.
+        argv: the arguments; None: those of the process.
 
-def emulated_plant(name: str, hand_name: str, obj: str, family: str) -> tuple[Any, str]:
-    """The plant of that name behind a hand, and the hand's side.
+    Returns:
+        The filled blocks, the hand's model and the plant.
 
     Raises:
-        ConfigError: there is no such hand or object, or the hand is of another family.
+        ConfigError: invalid arguments, an unknown hand or object, or a hand of another family.
     """
-    from dexstack.model.hand import load_hand
-
-    hand = load_hand(hand_name)
+    parser = argparse.ArgumentParser(prog=f"dexstack.hand.emulated.{family}")
+    parser.add_argument("--hand", default=default, help=HAND_NAMES)
+    parser.add_argument("--plant", default="mujoco", choices=("mujoco", *PLANTS), help="behind the hand")
+    parser.add_argument("--object", default="cube", help="object of the mujoco plant")
+    for f in {f.name: f for block in blocks for f in dataclasses.fields(block)}.values():
+        parser.add_argument(f"--{f.name.replace('_', '-')}", **_argument(f), help=f.metadata["doc"])
+    args = vars(parser.parse_args(argv))
+    filled = [make_params(block, args, ignore_unknown=True) for block in blocks]
+    hand = load_hand(args["hand"])
     if hand.family != family:
         raise ConfigError(
-            f"this emulator is of hands of the family '{family}', the hand '{hand.name}' is of '{hand.family}'"
+            f"the hand '{hand.name}' is of the family '{hand.family}', this emulator is for '{family}'"
         )
-    if name in PLANTS:
-        return PLANTS[name](hand.home, hand.lower, hand.upper), hand.side
-    from dexstack.model.objects import load_object
-    from dexstack.plants.mujoco import MujocoPlant
-
-    return MujocoPlant(hand, load_object(obj)), hand.side
+    return filled, hand, emulated_plant(args["plant"], hand, args["object"])
 
 
-def serve(loop: Any, plant: Any, introduction: Mapping[str, Any]) -> None:
-    """Say who is there, then run until standard input ends; every line there is a change of faults,
-    and is answered by the state."""
+def _argument(f: dataclasses.Field) -> dict[str, Any]:
+    if isinstance(f.default, bool):
+        return {"action": "store_true"}
+    if isinstance(f.default, tuple):
+        return {"type": type(f.default[0]), "nargs": len(f.default), "default": f.default}
+    return {"type": type(f.default), "default": f.default}
+
+
+def run_program(
+    start: Callable[[], tuple[Any, Any, BusParams]],
+    connect: Callable[[Any, BusParams], Any],
+    introduce: Callable[[Any, BusParams], Mapping[str, Any]],
+) -> int:
+    """Run an emulated hand as a program until standard input ends. Each line of JSON there changes
+    its faults and is answered by its state.
+
+    Args:
+        start: returns firmware, plant and bus.
+        connect: returns the loop between firmware and bus.
+        introduce: returns values of the first line of output.
+
+    Returns:
+        The exit code of the process.
+    """
+    try:
+        hand, plant, bus = start()
+        loop = connect(hand, bus)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    if hand.params.emulator_priority:
+        make_realtime(hand.params.emulator_priority)
     ended = False
 
     def look() -> None:
@@ -114,36 +268,15 @@ def serve(loop: Any, plant: Any, introduction: Mapping[str, Any]) -> None:
             return
         loop.change(json.loads(line), time.monotonic())
         state = {
-            **loop.hand.state(),
+            **hand.state(),
             "time": time.monotonic(),
             "cpu_s": time.process_time(),
             "q": plant.joint_position.tolist(),
         }
         print(json.dumps(state), flush=True)
 
-    print(json.dumps({"ready": True, **introduction}), flush=True)
+    print(json.dumps({"ready": True, **introduce(hand, bus)}), flush=True)
     with contextlib.suppress(KeyboardInterrupt):
         run_plant(loop, plant, lambda: ended, look)
-
-
-def add_fields(cls: type, parser: argparse.ArgumentParser) -> None:
-    """An argument for every parameter of a block; those that two blocks share are added once."""
-    known = parser._option_string_actions
-    for f in dataclasses.fields(cls):
-        if f"--{f.name.replace('_', '-')}" in known:
-            continue
-        kind = type(f.default)
-        if kind is bool:
-            parser.add_argument(f"--{f.name.replace('_', '-')}", action="store_true", help=f.metadata["doc"])
-        elif kind is tuple:
-            parser.add_argument(
-                f"--{f.name.replace('_', '-')}",
-                type=type(f.default[0]),
-                nargs=len(f.default),
-                default=f.default,
-                help=f.metadata["doc"],
-            )
-        else:
-            parser.add_argument(
-                f"--{f.name.replace('_', '-')}", type=kind, default=f.default, help=f.metadata["doc"]
-            )
+    loop.close()
+    return 0

@@ -1,8 +1,8 @@
-"""The serial line to a hand's motors: what ``dynamixel-sdk`` asks of a port, but one that waits
-where the SDK's own spins.
+"""The serial line to a hand's motors, a port for ``dynamixel-sdk`` that waits where the SDK's own
+polls.
 
-:class:`Line` has the names that the SDK's packet handler calls, and the clocks that go with the
-line; :class:`SerialLine` is one of this computer. A line in simulated time is
+:class:`Line` has the methods that the SDK's packet handler calls, and the clocks of the line;
+:class:`SerialLine` is one of this computer. A line in simulated time is
 :class:`dexstack.hand.emulated.leap.SimulatedLine`.
 """
 
@@ -14,22 +14,18 @@ import select
 import time
 from collections.abc import Sequence
 
+from dexstack.hand.link import TransportError
 from dexstack.hand.params import BusParams, MotorParams
 
 BITS = 10
-"""Of a byte on the line."""
+"""Bits of a byte on the line."""
 READ = 4096
 WRITE_TIMEOUT = 0.1
 """[s]"""
 
 
-class LineError(Exception):
-    """The line cannot be used (any more)."""
-
-    def __init__(self, text: str, mend: str = "") -> None:
-        super().__init__(text)
-        self.mend = mend
-        """What mends it."""
+class LineError(TransportError):
+    """The line cannot be used."""
 
 
 class Line:
@@ -48,14 +44,14 @@ class Line:
         self.patience, self._deadline = patience, 0.0
 
     serial_number = ""
-    """Of the adapter; empty where it has none."""
+    """Serial number of the adapter; empty without one."""
 
     def monotonic(self) -> float:
-        """A clock that nobody sets [s]."""
+        """Return the time on a clock that is never set [s]."""
         return time.monotonic()
 
     def system(self) -> float:
-        """The system's clock [s]."""
+        """Return the system's time [s]."""
         return time.time()
 
     def sleep(self, seconds: float) -> None:
@@ -68,15 +64,15 @@ class Line:
         return self.monotonic() >= self._deadline
 
     def clearPort(self) -> None:
-        """Forget what was received."""
+        """Discard received bytes."""
         raise NotImplementedError
 
     def writePort(self, data: Sequence[int]) -> int:
-        """Send bytes; how many. Raises LineError."""
+        """Send bytes; return their number. Raises LineError."""
         raise NotImplementedError
 
     def readPort(self, length: int) -> bytes:
-        """Up to ``length`` bytes as soon as there are some, none after the time of
+        """Return up to ``length`` bytes as soon as some are there, none after the time of
         :meth:`setPacketTimeout`. Raises LineError."""
         raise NotImplementedError
 
@@ -88,7 +84,7 @@ class SerialLine(Line):
     """A serial port, or the pseudo-terminal of emulated motors.
 
     Raises:
-        LineError: it cannot be opened; the error says what mends it.
+        LineError: it cannot be opened.
     """
 
     def __init__(self, bus: BusParams, motors: MotorParams, patience: float) -> None:
@@ -101,9 +97,7 @@ class SerialLine(Line):
             self._port = serial.Serial(bus.where, motors.baud_rate, timeout=0, exclusive=True)
         except (serial.SerialException, OSError, ValueError) as error:
             raise _explain(bus, error) from None
-        with contextlib.suppress(
-            Exception
-        ):  # a pseudo-terminal has none; else the adapter answers after 1 ms instead of 16
+        with contextlib.suppress(Exception):  # not on a pseudo-terminal; 1 ms instead of 16
             self._port.set_low_latency_mode(True)
         self._file = self._port.fileno()
         self._received = b""
@@ -113,7 +107,7 @@ class SerialLine(Line):
         self._received = b""
         try:
             self._port.reset_input_buffer()
-        except Exception as error:  # termios has an error of its own
+        except Exception as error:  # termios.error is not an OSError
             raise self._gone(error) from None
 
     def writePort(self, data: Sequence[int]) -> int:
@@ -134,7 +128,7 @@ class SerialLine(Line):
                 if select.select([self._file], [], [], 0.0 if self._received else max(left, 0.0))[0]:
                     data = os.read(self._file, READ)
                     if not data:
-                        raise OSError("nobody is at its other end")
+                        raise OSError("its other end is closed")
                     self._received += data
             except (OSError, ValueError) as error:
                 raise self._gone(error) from None
@@ -153,7 +147,7 @@ class SerialLine(Line):
 
 
 def _adapter(channel: str) -> str:
-    """Serial number of the USB adapter behind a channel; empty if it has none."""
+    """Return the serial number of the USB adapter of a channel; empty without one."""
     from serial.tools import list_ports
 
     real = os.path.realpath(channel)

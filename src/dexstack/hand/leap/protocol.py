@@ -1,13 +1,13 @@
-"""Dynamixel protocol 2.0 and the motors of a LEAP hand: bytes to numbers and back, no input or
-output.
+"""Dynamixel protocol 2.0 and the motors of a LEAP hand: conversion between bytes and numbers,
+without input or output.
 
 Conventions are those of the hand's public software (LEAP_Hand_API): 4 Mbaud, motors 0 … 15 finger
 by finger (index, middle, ring, thumb), the motor that swings a finger before the one that bends it
-at the knuckle, and a motor at half a turn is a joint at zero. Positive is positive; nobody compared
-that with a real left hand.
+at the knuckle, and a motor at half a turn is a joint at zero. Signs agree; they were not compared
+with a real left hand.
 
-On the host's side ``dynamixel-sdk`` makes and reads packets. What makes them here serves the
-emulated motors and the tests.
+``dynamixel-sdk`` encodes and decodes packets for the driver; the codec here serves the emulated
+motors and the tests.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from dexstack.errors import ConfigError
 
 BROADCAST = 0xFE
 COUNTS = 4096
-"""Of a turn."""
+"""Counts per turn."""
 RAD_PER_COUNT = 2.0 * math.pi / COUNTS
 RAD_PER_SECOND = 0.229 * 2.0 * math.pi / 60.0
 """Unit of a motor's velocity [rad/s]."""
 ZERO = COUNTS // 2
-"""A motor's position at joint angle zero."""
+"""Position of a motor at joint angle zero."""
 WATCHDOG_UNIT = 0.02
 """[s]"""
 WATCHDOG_FIRED = 0xFF
@@ -37,25 +37,25 @@ CURRENT_BASED_POSITION = 5
 REVERSED = 1
 """Bit of the drive mode."""
 ON_BY_GOAL = 8
-"""Bit of the drive mode: whoever writes a goal switches the torque on."""
+"""Bit of the drive mode: writing a goal switches the torque on."""
 ALERT = 0x80
-"""Bit of an answer's error: the motor has something to say in HARDWARE_ERROR."""
+"""Bit of an answer's error: HARDWARE_ERROR is set."""
 MOTOR_IDS = (1, 0, 2, 3, 5, 4, 6, 7, 9, 8, 10, 11, 12, 13, 14, 15)
-"""Number of each joint's motor, in the joint order of the hand's model."""
+"""Number of the motor of each joint, in the joint order of the hand's model."""
 GAINS = (200, 0, 600)
-"""D, I and P of the motors' position controllers, as LEAP_Hand_API has them."""
+"""D, I and P of the motors' position controllers, as in LEAP_Hand_API."""
 
 
 class Motor(NamedTuple):
-    """A kind of motor."""
+    """A model of motor."""
 
     name: str
     model: int
-    """What it answers to a ping."""
+    """Model number in the answer to a ping."""
     torque_constant: float
     """Stall torque over stall current at 5 V, by its data sheet [N·m/A]."""
     largest_current: float
-    """What the hand's makers advise [A]."""
+    """Advice of the hand's makers [A]."""
 
 
 MOTORS = {
@@ -65,21 +65,21 @@ MOTORS = {
 
 
 def motor_named(name: str) -> Motor:
-    """Raises ConfigError: there is no such motor."""
+    """Return a motor by name; raises ConfigError for an unknown one."""
     if name not in MOTORS:
         raise ConfigError(f"unknown motor '{name}'; known: {', '.join(MOTORS)}")
     return MOTORS[name]
 
 
 class Register(NamedTuple):
-    """A place in a motor's control table."""
+    """Address and size in a motor's control table."""
 
     address: int
     size: int
 
 
 class Table:
-    """The registers that are used, and neighbours that are read or written together."""
+    """The registers in use, and ranges that are read or written together."""
 
     RETURN_DELAY = Register(9, 1)
     DRIVE_MODE = Register(10, 1)
@@ -110,7 +110,7 @@ _GAINS = struct.Struct("<HHH")
 
 
 class Identity(NamedTuple):
-    """What a motor is and how it is set up."""
+    """Model and settings of a motor."""
 
     model: int
     firmware: int
@@ -120,7 +120,7 @@ class Identity(NamedTuple):
 
 
 class Health(NamedTuple):
-    """How a motor is."""
+    """State of a motor."""
 
     torque: bool
     errors: int
@@ -130,13 +130,13 @@ class Health(NamedTuple):
 
 
 def read_identity(data: bytes) -> Identity:
-    """From the bytes of :attr:`Table.IDENTITY`."""
+    """Decode :attr:`Table.IDENTITY`."""
     model, _, firmware, _, _, delay, drive, mode = _IDENTITY.unpack(data)
     return Identity(model, firmware, delay, drive, mode)
 
 
 def read_health(data: bytes) -> Health:
-    """From the bytes of :attr:`Table.HEALTH`."""
+    """Decode :attr:`Table.HEALTH`."""
     at = -Table.HEALTH.address
     volts = int.from_bytes(data[at + Table.VOLTAGE.address :][:2], "little")
     places = (Table.TORQUE_ENABLE, Table.HARDWARE_ERROR, Table.BUS_WATCHDOG, Table.TEMPERATURE)
@@ -145,23 +145,23 @@ def read_health(data: bytes) -> Health:
 
 
 def goals(milliamperes: int, position: int) -> bytes:
-    """Bytes of :attr:`Table.GOALS`: go to ``position`` [counts] with at most so much current [mA,
-    not negative], without a profile."""
+    """Encode :attr:`Table.GOALS`: move to ``position`` [counts] with at most this current [mA, not
+    negative], without a profile."""
     return GOALS.pack(milliamperes, 0, 0, 0, position)
 
 
 def gains() -> bytes:
-    """Bytes of :attr:`Table.GAINS`."""
+    """Encode :attr:`Table.GAINS`."""
     return _GAINS.pack(*GAINS)
 
 
 def angle_to_counts(q: np.ndarray) -> np.ndarray:
-    """Motor positions (n,) [counts] of joint angles (n,) [rad]."""
+    """Convert joint angles (n,) [rad] to motor positions (n,) [counts]."""
     return np.rint(np.asarray(q) / RAD_PER_COUNT).astype(np.int64) + ZERO
 
 
 def counts_to_angle(counts: np.ndarray) -> np.ndarray:
-    """Joint angles (n,) [rad] of motor positions (n,) [counts]."""
+    """Convert motor positions (n,) [counts] to joint angles (n,) [rad]."""
     return (np.asarray(counts) - ZERO) * RAD_PER_COUNT
 
 
@@ -177,11 +177,11 @@ OVERHEATING = 1 << 2
 
 
 def describe_errors(errors: int) -> str:
-    """What the bits of HARDWARE_ERROR mean."""
+    """Return the meaning of the bits of HARDWARE_ERROR."""
     return ", ".join(TROUBLES.get(bit, f"error bit {bit}") for bit in range(8) if errors >> bit & 1)
 
 
-# --- packets ----------------------------------------------------------------------------------------------------------------------------
+# --- packets
 
 
 class Instruction:
@@ -190,8 +190,8 @@ class Instruction:
 
 
 class Packet(NamedTuple):
-    """An instruction or an answer; ``body`` is what follows the instruction byte (of an answer, the
-    error byte first)."""
+    """An instruction or an answer; ``body`` follows the instruction byte and begins, in an answer,
+    with the error byte."""
 
     id: int
     instruction: int
@@ -214,7 +214,7 @@ _CRC = tuple(_crc_of(byte) for byte in range(256))
 
 
 def crc16(data: Iterable[int]) -> int:
-    """CRC-16 with the polynomial 0x8005, from zero, most significant bit first."""
+    """Return the CRC-16 with the polynomial 0x8005, from zero, most significant bit first."""
     crc = 0
     for byte in data:
         crc = (crc << 8 & 0xFF00) ^ _CRC[crc >> 8 ^ byte]
@@ -222,37 +222,36 @@ def crc16(data: Iterable[int]) -> int:
 
 
 def stuff(data: bytes) -> bytes:
-    """Let no header appear inside a packet."""
+    """Escape headers inside a packet."""
     return data.replace(_PATTERN, _STUFFED)
 
 
 def unstuff(data: bytes) -> bytes:
-    """The inverse of :func:`stuff`."""
+    """Invert :func:`stuff`."""
     return data.replace(_STUFFED, _PATTERN)
 
 
 def encode(packet: Packet) -> bytes:
-    """The packet as it goes over the line."""
+    """Return the bytes of a packet on the line."""
     inside = stuff(bytes((packet.instruction,)) + packet.body)
     whole = HEADER + struct.pack("<BH", packet.id, len(inside) + 2) + inside
     return whole + crc16(whole).to_bytes(2, "little")
 
 
 def status(motor: int, data: bytes = b"", error: int = 0) -> bytes:
-    """A motor's answer as it goes over the line."""
+    """Return the bytes of a motor's answer on the line."""
     return encode(Packet(motor, Instruction.STATUS, bytes((error,)) + data))
 
 
 class Decoder:
-    """Packets out of a stream of bytes; what is no packet, or a broken one, is skipped and
-    counted."""
+    """Extracts packets from a stream of bytes; broken ones are skipped and counted."""
 
     def __init__(self) -> None:
         self._buffer = b""
         self.broken = 0
 
     def feed(self, data: bytes) -> list[Packet]:
-        """The packets that are complete with these bytes."""
+        """Add bytes; return the packets that are complete with them."""
         self._buffer += data
         packets = []
         while True:

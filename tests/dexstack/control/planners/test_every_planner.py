@@ -1,5 +1,5 @@
-"""What every planner promises: it never raises, keeps box and limits, repeats itself, holds a
-command, and forks without a trace."""
+"""Properties of every planner: it never raises, keeps box and limits, is repeatable, holds a command, and
+forks without side effects."""
 
 from dataclasses import FrozenInstanceError, replace
 
@@ -146,8 +146,8 @@ def test_a_reset_forgets_and_the_same_input_gives_the_same_plans(planner, restin
             np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
 
 
-def test_hypothetical_questions_to_a_fork_leave_no_trace(planner, resting):
-    """Warm start, held command, θ and weights stay, whatever the fork is asked and told."""
+def test_plans_of_a_fork_do_not_change_the_planner(planner, resting):
+    """Neither warm start, nor held command, θ or weights."""
     undisturbed = planner.fork()
     undisturbed.plan(seen(resting), GOAL)
     planner.plan(seen(resting), GOAL)

@@ -1,4 +1,4 @@
-"""Detours: when a rollout is sent elsewhere, where to, and when it comes back."""
+"""Detours: when they start, where they lead, and when they end."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from dexstack.contact.contact import empty_contacts
 from dexstack.contact.detector import ContactDetector
 from dexstack.control.base import Observation
 from dexstack.control.params import DetourParams
-from dexstack.control.supervisors.base import Guarded, GuardedScene
+from dexstack.control.supervisors.base import PlanningContext
 from dexstack.control.supervisors.detour import DetourSupervisor
 from dexstack.geometry.rotations import geodesic_angle, reach_below
 from dexstack.tasks.base import Goal
@@ -25,23 +25,23 @@ def planner(resting):
 
 @pytest.fixture
 def supervisor(planner, monkeypatch):
-    """Around a planner that keeps what it is shown, under ``shown``."""
+    """Around a planner that keeps its goals, under ``shown``."""
     scene, plan, shown = TASK.scene(), planner.plan, []
     monkeypatch.setattr(
         planner, "plan", lambda observation, goal_WO: (shown.append(goal_WO), plan(observation, goal_WO))[1]
     )
     monkeypatch.setattr(planner, "shown", shown, raising=False)
-    measure = lambda pose_WO, goal_WO: TASK.orientation_error(pose_WO, Goal(goal_WO, ""))  # noqa: E731
-    detector = ContactDetector(scene.robot, scene.obj)
-    guarded = Guarded(
+    context = PlanningContext(
         planner,
-        detector,
-        GuardedScene(scene.robot, scene.obj, scene.rest),
-        measure,
+        ContactDetector(scene.robot, scene.obj),
+        scene.robot,
+        scene.obj,
+        scene.rest,
+        lambda pose_WO, goal_WO: TASK.orientation_error(pose_WO, Goal(goal_WO, "")),
         TASK.nearest,
         TASK.released,
     )
-    return DetourSupervisor(guarded, DetourParams(detour_after=2.0, detour_time=1.0))
+    return DetourSupervisor(context, DetourParams(detour_after=2.0, detour_time=1.0))
 
 
 def turned(angle, axis=0):
@@ -49,14 +49,14 @@ def turned(angle, axis=0):
 
 
 def run(supervisor, times, pose_WO, goal_WO):
-    """(n, 7) what the planner is shown at each time."""
+    """Return the goals (n, 7) that the planner gets at each time."""
     supervisor.planner.shown.clear()
     for t in times:
         supervisor.plan(Observation(t, pose_WO, TASK.scene().rest, empty_contacts(0)), goal_WO)
     return np.array(supervisor.planner.shown)
 
 
-def test_without_progress_it_is_sent_elsewhere_and_back(supervisor):
+def test_without_progress_a_detour_starts_and_ends(supervisor):
     pose, goal = turned(0.0), turned(2.0)
     times = np.arange(0.0, 4.99, 0.02)
     shown = run(supervisor, times, pose, goal)
@@ -71,7 +71,7 @@ def test_without_progress_it_is_sent_elsewhere_and_back(supervisor):
     )
 
 
-def test_progress_another_goal_and_an_object_that_is_there_need_no_detour(supervisor):
+def test_no_detour_with_progress_a_new_goal_or_an_object_at_its_goal(supervisor):
     for k, t in enumerate(np.arange(0.0, 6.0, 0.5)):
         assert np.allclose(run(supervisor, [t], turned(0.1 * k), turned(2.0))[0], turned(2.0))
     for t in np.arange(6.0, 20.0, 0.5):

@@ -1,17 +1,17 @@
-"""What every supervisor promises: one protocol, a planner whose warm start and held command only
-its own plans touch."""
+"""Properties of every supervisor: one interface, and a planner whose warm start and held command only its
+own plans change."""
 
 import numpy as np
 import pytest
 
 from dexstack.control.base import Observation, SolveStatus
 from dexstack.control.supervisors import SUPERVISORS
-from dexstack.control.supervisors.base import Guarded, GuardedScene
-from dexstack.control.supervisors.none import NoParams, NoSupervisor
+from dexstack.control.supervisors.base import PlanningContext
+from dexstack.control.supervisors.none import NoSupervisor
 from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import quaternion_product, yaw_quaternion
 from dexstack.graph.settings import Spec, make_task, read_settings
-from dexstack.tasks.controller import Controller
+from dexstack.tasks.controller import make_controller
 from tests.dexstack.control.planning import GOAL, TASK, make, seen
 
 RESTLESS = (
@@ -30,7 +30,7 @@ def controller(task, supervisor):
     spec = Spec(task, overrides=(*short, ("supervisor", supervisor)))
     settings = read_settings(spec)
     task = make_task(spec, settings)
-    return Controller(task, task.scene(), settings)
+    return make_controller(task, task.scene(), settings), task.start()
 
 
 @pytest.fixture(
@@ -44,20 +44,16 @@ def supervised(request):
 
 @pytest.fixture
 def standing(supervised):
-    """A controller at the start of a rollout, what it sees there, and a goal that it is not
-    near."""
+    """A controller at the start of a rollout, its observation, and a distant goal."""
+    supervised, start = supervised
     supervised.supervisor.reset()
-    start = supervised.scene.start.pose_WO
-    q = supervised.scene.rest
+    start, q = start.pose_WO, supervised.supervisor.context.rest
     goal = np.concatenate([start[:3], quaternion_product(yaw_quaternion(1.2), start[3:])])
     return supervised, Observation(0.0, start, q, supervised.detector.detect(start, q)), goal
 
 
-def test_a_bad_observation_is_answered_with_the_last_command_whatever_was_weighed_before(
-    standing, monkeypatch
-):
-    """With what the planner itself answered last, also where placements have been weighed or the
-    robot lets go."""
+def test_a_bad_observation_repeats_the_last_command_of_the_planner(standing, monkeypatch):
+    """Also where forks have evaluated placements or a release."""
     controller, seen, goal = standing
     supervisor, planner, own, heard = (
         controller.supervisor,
@@ -105,9 +101,9 @@ def test_rollouts_repeat_after_a_reset(standing):
 def test_none_is_the_planner(resting):
     planner = make(resting, horizon=2)
     alone = planner.fork()
-    scene = GuardedScene(resting.hand, resting.obj, resting.q)
-    guarded = Guarded(planner, resting.detector, scene, TASK.orientation_error, TASK.nearest, TASK.released)
-    supervisor = NoSupervisor(guarded, NoParams())
+    scene = resting.detector, resting.hand, resting.obj, resting.q
+    context = PlanningContext(planner, *scene, TASK.orientation_error, TASK.nearest, TASK.released)
+    supervisor = NoSupervisor(context)
     for k in range(4):
         plans = supervisor.plan(seen(resting, t=0.1 * k), GOAL), alone.plan(seen(resting, t=0.1 * k), GOAL)
         np.testing.assert_array_equal(plans[0].displacements, plans[1].displacements)
@@ -115,14 +111,12 @@ def test_none_is_the_planner(resting):
     assert supervisor.stalls == 0
 
 
-def test_balls_of_a_hand_are_refused_in_one_sentence(monkeypatch):
+def test_regrasp_rejects_a_hand(monkeypatch):
     monkeypatch.setattr("dexstack.control.planners.gauss_newton.Mpc.warm_up", lambda *_: 0.0)
-    with pytest.raises(
-        ConfigError, match="'regrasp' places balls on an object's surface; a hand wants 'gait' or 'none'"
-    ):
+    with pytest.raises(ConfigError, match="'regrasp' works only with balls; use 'gait' or 'none' for a hand"):
         controller("palm_turn", "regrasp")
 
 
-def test_an_unknown_supervisor_is_refused_with_the_nearest():
+def test_an_unknown_supervisor_is_rejected_with_the_nearest_name():
     with pytest.raises(ConfigError, match="unknown supervisor 'gaits'; did you mean 'gait'"):
         SUPERVISORS.load("gaits")

@@ -1,4 +1,4 @@
-"""The stall detector: who is stalled, how the robot lets go, what it forgets afterwards."""
+"""Gaits: which rollouts have stalled, how the robot releases, and what it forgets afterwards."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dexstack.control.base import Observation, Plan, SolveStatus
-from dexstack.control.supervisors.base import Guarded, GuardedScene
+from dexstack.control.supervisors.base import PlanningContext
 from dexstack.control.supervisors.gait import GaitParams, GaitSupervisor, laid_down
 from dexstack.geometry.rotations import geodesic_angle, quaternion_product, yaw_quaternion
 
@@ -30,7 +30,7 @@ ROBOT = SimpleNamespace(lower=np.array([-0.2, -2.0]), upper=np.array([2.0, 2.0])
 
 
 class Planner(SimpleNamespace):
-    """Writes down what it is asked; its forks write into the same list."""
+    """Notes every call; forks append to the same list."""
 
     u_max, theta, robot = 0.2, None, ROBOT
 
@@ -58,7 +58,7 @@ class Planner(SimpleNamespace):
 
 
 ERROR = [np.nan]
-"""What the task measures."""
+"""Orientation error that the task returns."""
 
 
 def without_reach(weights):
@@ -71,15 +71,8 @@ def planner():
 
 
 def make(planner, params):
-    guarded = Guarded(
-        planner,
-        None,
-        GuardedScene(ROBOT, None, REST),
-        lambda pose, goal: ERROR[0],
-        lambda pose, goal: goal,
-        without_reach,
-    )
-    return GaitSupervisor(guarded, params)
+    functions = lambda pose, goal: ERROR[0], lambda pose, goal: goal, without_reach
+    return GaitSupervisor(PlanningContext(planner, None, ROBOT, None, REST, *functions), params)
 
 
 @pytest.fixture
@@ -100,13 +93,13 @@ NEXT = np.array([0.01, 0.0, 0.03, 0.0, 0.0, 1.0, 0.0])
 """Another goal than GOAL."""
 
 
-def test_a_rollout_that_gets_nearer_is_left_to_the_planner(gait, planner):
+def test_a_rollout_with_progress_follows_the_planner(gait, planner):
     assert set(run(gait, np.linspace(1.5, 0.2, 60))) == {SolveStatus.OK}
     assert gait.stalls == 0 and planner.resets == 1
     assert all(a.goal is GOAL and a.weights is WEIGHTS and a.pull is None for a in planner.asked)
 
 
-def test_one_that_gets_no_nearer_lets_go_for_the_release_time_and_starts_afresh(gait, planner):
+def test_a_stalled_rollout_releases_for_the_release_time_and_starts_again(gait, planner):
     statuses = run(gait, [0.8] * 25)
     assert [k for k, s in enumerate(statuses) if s == SolveStatus.RETREAT] == list(range(10, 18))
     assert gait.stalls == 1 and planner.resets == 2  # at the start and after it has let go
@@ -115,7 +108,7 @@ def test_one_that_gets_no_nearer_lets_go_for_the_release_time_and_starts_afresh(
     )  # a whole window after it has let go
 
 
-def test_one_that_does_not_even_move_has_stalled_sooner(planner):
+def test_a_rollout_without_motion_stalls_sooner(planner):
     gait = make(planner, GaitParams(stall_window=1.0, still_window=0.3))
     assert run(gait, [0.8] * 4).index(SolveStatus.RETREAT) == 3
     gait.reset()
@@ -127,10 +120,10 @@ def test_one_that_does_not_even_move_has_stalled_sooner(planner):
 
 
 def test_a_stalled_finger_swings_to_the_other_side(gait, planner):
-    """From rest, by half of how far it had swung; joints that do not swing go to rest, and nothing
-    goes beyond a limit."""
+    """Beyond rest by half of its former swing; other joints go to rest, and all stay within limits."""
     run(gait, [0.8] * 11, q=Q)
-    np.testing.assert_allclose(gait._to, [-0.2, 1.0])  # the limit, in place of -0.25
+    # the limit -0.2 in place of -0.25; no more than one step
+    np.testing.assert_allclose(planner.asked[-1].pull.reference, np.clip([-0.7, 0.05], -0.2, 0.2))
     near = np.array([-0.12, 1.1])
     gait.reset()
     run(gait, [0.8] * 10, q=Q)
@@ -140,7 +133,7 @@ def test_a_stalled_finger_swings_to_the_other_side(gait, planner):
     )
 
 
-def test_between_two_goals_it_lets_go_where_the_object_is_and_draws_the_joints_to_rest(gait, planner):
+def test_between_two_goals_it_lays_the_object_down_and_draws_the_joints_to_rest(gait, planner):
     run(gait, [0.8])
     assert set(run(gait, [0.8] * 8, t=0.1, goal=NEXT)) == {SolveStatus.RETREAT} and gait.stalls == 0
     asked = planner.asked[-1]
@@ -150,8 +143,8 @@ def test_between_two_goals_it_lets_go_where_the_object_is_and_draws_the_joints_t
     assert run(gait, [0.8], t=0.91, goal=NEXT)[0] == SolveStatus.OK and planner.asked[-1].goal is NEXT
 
 
-def test_letting_go_is_a_question_to_a_fork(gait, planner):
-    """The planner itself keeps its weights, and is asked again only when the robot has let go."""
+def test_a_release_is_planned_by_a_fork(gait, planner):
+    """The planner keeps its weights, and plans again only after the release."""
     run(gait, [0.8])
     run(gait, [0.8] * 5, t=0.1, goal=NEXT)
     assert planner.forks == 1 and planner.weights is WEIGHTS
@@ -164,7 +157,7 @@ def test_a_release_ends_when_the_robot_is_at_rest(gait):
     assert run(gait, [0.8], t=0.3, q=REST + 0.05, goal=NEXT)[0] == SolveStatus.OK
 
 
-def test_a_release_ends_when_nothing_moves_any_more(planner):
+def test_a_release_ends_when_nothing_moves(planner):
     gait = make(planner, GaitParams(still_window=0.3, release_time=2.0))
     step(gait, 0.0, 0.8)
     statuses = [step(gait, 0.1 * k, 0.8, Q + 0.06 * min(k, 4), goal=NEXT) for k in range(1, 8)]
@@ -190,7 +183,7 @@ def test_a_failed_solve_stays_one(gait, planner):
     assert set(run(gait, [0.8] * 20)) == {SolveStatus.DIVERGED}
 
 
-def test_it_can_be_turned_off(planner):
+def test_huge_windows_disable_it(planner):
     params = GaitParams(stall_window=1e9, still_window=1e9)
     assert set(run(make(planner, params), [0.8] * 100)) == {SolveStatus.OK}
 
@@ -200,9 +193,8 @@ def test_a_lost_pose_changes_nothing(gait):
     assert gait.stalls == 0
 
 
-def test_a_propped_up_object_is_laid_down_where_it_is_and_turned_as_it_is():
-    """Position in the plane and heading stay; height and level are those of the goal, which may
-    itself be a flip."""
+def test_a_tilted_object_is_laid_down_at_its_place_and_heading():
+    """Height and tilt are those of the goal, which may be a flip."""
     flip = np.array([np.sqrt(0.5), 0.0, np.sqrt(0.5), 0.0])
     for on_its_way in (0.3, -2.0, 3.0):
         goal = np.concatenate([[0.0, 0.0, 0.03], quaternion_product(yaw_quaternion(1.0), flip)])
@@ -223,12 +215,12 @@ FAR = replace(P, release_time=0.5, recentre_distance=0.015, recentre_time=2.0)
 
 
 def goals_of(planner, first):
-    """What the planner was asked for from call ``first`` on, without repetitions."""
+    """Return the goals of the planner from call ``first`` on, without repetitions."""
     asked = [a.goal for a in planner.asked[first:]]
     return [goal for k, goal in enumerate(asked) if k == 0 or goal is not asked[k - 1]]
 
 
-def test_an_object_that_stalls_away_from_its_place_is_brought_back_as_it_is_turned(gait, planner):
+def test_an_object_that_stalls_away_from_its_place_is_brought_back_with_its_orientation(gait, planner):
     gait.params = FAR
     run(gait, [0.8] * 35)  # stalls at 1.0 s, lets go until 1.5 s, and is brought back until 3.5 s
     goals = goals_of(planner, 0)
@@ -242,7 +234,7 @@ def test_an_object_that_stalls_away_from_its_place_is_brought_back_as_it_is_turn
     assert run(gait, [0.8], t=3.51) == [SolveStatus.OK] and planner.asked[-1].goal is GOAL
 
 
-def test_what_is_back_in_its_place_is_turned_on_at_once(gait, planner):
+def test_an_object_back_in_its_place_is_turned_at_once(gait, planner):
     gait.params = FAR
     run(gait, [0.8] * 20)
     assert planner.asked[-1].goal is not GOAL
@@ -254,9 +246,8 @@ def test_what_is_back_in_its_place_is_turned_on_at_once(gait, planner):
     )  # a whole window from then on
 
 
-def test_an_object_at_its_goal_is_kept_until_it_is_off(gait, planner):
-    """Nothing is asked while it is kept, the command stays, and what is planned afterwards starts
-    afresh."""
+def test_an_object_at_its_goal_is_kept_until_the_error_grows(gait, planner):
+    """Nothing is planned meanwhile, the command stays, and the next plan is a cold start."""
     run(gait, [0.3, 0.08])
     assert len(planner.asked) == 2
     kept = [
@@ -277,7 +268,7 @@ def test_an_object_at_its_goal_is_kept_until_it_is_off(gait, planner):
     assert len(planner.asked) == 4, "not before it is as near again"
 
 
-def test_an_object_that_is_kept_is_let_go_for_another_goal(gait):
+def test_a_kept_object_is_released_for_another_goal(gait):
     run(gait, [0.3, 0.01, 0.01])
     assert step(gait, 0.3, 0.8, goal=NEXT) == SolveStatus.RETREAT
     assert step(gait, 1.15, 0.8, goal=NEXT) == SolveStatus.OK

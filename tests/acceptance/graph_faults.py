@@ -1,0 +1,346 @@
+"""Faults of the fault matrix in a graph: nodes that die or hang, dropped messages, a camera that is
+late, frozen or has a wrong clock, parameters that change while the hand moves.
+
+One ``dexstack up mock`` with simulated pictures, its messages passing a relay
+(:mod:`tests.acceptance.relay`), serves all rows. Before each row every node runs, the hand is
+enabled and its target moves. Torques are read from the bus, the target from
+``hand/applied_command``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
+from std_srvs.srv import Trigger
+
+from dexstack.hand.allegro import protocol
+from dexstack.hand.allegro.bus import CanBus
+from dexstack.hand.allegro.protocol import FINGERS, Command, split_id
+from dexstack.hand.params import BusParams
+from dexstack.nodes.wire import seconds
+from tests.acceptance.hand_rig import AFTERWARDS, Outcome
+from tests.acceptance.probe import Probe, own_domain
+from tests.acceptance.relay import RELAYED
+
+NODES = ("relay", "simulator", "camera", "pose_estimator", "contact_detector", "mpc", "hand", "task")
+START_TIMEOUT = 120.0
+BACK_TIMEOUT = 30.0
+STILL = 0.4
+"""A target unchanged for this time stands still; longer than any wait for the next command [s]."""
+MOVED = 1.0
+"""Time that the target must move before a fault [s]."""
+LOOK = 0.02
+"""Time between two looks at a condition [s]."""
+
+
+class Tap:
+    """Follows servo and torques on the hand's bus."""
+
+    def __init__(self, bus: BusParams) -> None:
+        self._bus = CanBus(bus)
+        self._limit = protocol.hardware("V4").limit.reshape(FINGERS, -1)
+        self._pushing = [False] * FINGERS
+        self.servo = False
+        self.limp_since = 0.0
+        """System time at which the torques last became zero [s]; NaN while they are not."""
+        self.over_limit = 0
+
+    def listen(self) -> None:
+        """Read the frames that have arrived."""
+        while (received := self._bus.receive(0.0)) is not None:
+            frame, arrival = received
+            command = split_id(frame.id)[0]
+            if command in (Command.SERVO_ON, Command.SERVO_OFF):
+                self.servo = command == Command.SERVO_ON
+            elif Command.TORQUE <= command < Command.TORQUE + FINGERS:
+                counts = np.array(protocol.read_four(frame.data))
+                self._pushing[command - Command.TORQUE] = bool(counts.any())
+                self.over_limit += int(np.any(np.abs(counts) > self._limit[command - Command.TORQUE]))
+            pushes = self.servo and any(self._pushing)
+            self.limp_since = np.nan if pushes else arrival if np.isnan(self.limp_since) else self.limp_since
+
+    def close(self) -> None:
+        self._bus.close()
+
+
+class Graph:
+    """One ``dexstack up mock`` with simulated pictures, restarted when it has ended.
+
+    Args:
+        environment: environment of its processes, with the ROS domain.
+        folder: folder for its results.
+    """
+
+    def __init__(self, environment: dict[str, str], folder: Path) -> None:
+        self._environment, self._folder = environment, folder
+        domain = int(environment["ROS_DOMAIN_ID"])
+        self.probe = Probe(domain)
+        self.tap = Tap(BusParams("udp_multicast", f"239.74.163.2:{6100 + domain}"))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def close(self) -> None:
+        self._end()
+        self.probe.close()
+        self.tap.close()
+
+    def _end(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(30.0)
+        self._process = None
+
+    def _start(self) -> None:
+        self._end()
+        self.probe.reports.clear()
+        self.probe.states.clear()
+        command = [sys.executable, "-m", "tests.acceptance.relay", str(self._folder)]
+        with (self._folder / "out.txt").open("ab") as out:
+            self._process = subprocess.Popen(
+                command, env=self._environment, stdout=out, stderr=out, stdin=subprocess.DEVNULL
+            )
+
+    def wait(self, condition: Callable[[], bool], timeout: float) -> float:
+        """Return the system time at which ``condition`` became true; NaN if it did not."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            self.tap.listen()
+            if condition():
+                return time.time()
+            time.sleep(LOOK)
+        return float("nan")
+
+    def moving(self) -> bool:
+        """Return whether the hand follows a target that has not stood still lately."""
+        since = time.time() - MOVED
+        t, q = self.targets(since)
+        whole = len(t) > 10 and t[0] - since < STILL and bool(np.isfinite(q).all())
+        return whole and np.isnan(self.stands_since(since)) and self.state() == "enabled"
+
+    def state(self) -> str:
+        return self.probe.values("hand").get("state", "")
+
+    def targets(self, since: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return stamps (n,) [s, system time] and targets (n, 16) [rad] after ``since`` [s]; a
+        target is NaN while the hand is limp."""
+        rows = [
+            (t, m.position) for _, m in self.probe.applied[-2000:] if (t := seconds(m.header.stamp)) > since
+        ]
+        return np.array([t for t, _ in rows]), np.array([q for _, q in rows]).reshape(len(rows), 16)
+
+    def stands_since(self, since: float) -> float:
+        """Return the system time [s] from which the target stood still for STILL; NaN if it did
+        not."""
+        t, q = self.targets(since)
+        k = 0
+        for i in range(1, len(t)):
+            if not np.array_equal(q[i], q[k]):
+                k = i
+            elif t[i] - t[k] >= STILL and np.isfinite(q[i]).all():
+                return float(t[k])
+        return float("nan")
+
+    def moved_last(self, since: float) -> float:
+        """Return the system time [s] of the target's last motion after ``since``; a limp hand has
+        no target that moves."""
+        t, q = self.targets(since)
+        moved = np.flatnonzero(np.any(np.abs(np.diff(q, axis=0)) > 0.0, axis=1)) if len(t) else ()
+        return float(t[moved[-1] + 1]) if len(moved) else since
+
+    def call(self, service: str) -> bool:
+        """Call a Trigger service; return its success."""
+        client = self.probe.node.create_client(Trigger, service)
+        try:
+            if not client.wait_for_service(5.0):
+                return False
+            future = client.call_async(Trigger.Request())
+            self.wait(future.done, 10.0)
+            return future.done() and future.result().success
+        finally:
+            self.probe.node.destroy_client(client)
+
+    def set(self, node: str, name: str, value: bool | float | str) -> bool:
+        """Change a parameter; return whether it was accepted."""
+        client = self.probe.node.create_client(SetParameters, f"{node}/set_parameters")
+        try:
+            client.wait_for_service(5.0)
+            future = client.call_async(
+                SetParameters.Request(parameters=[Parameter(name, value=value).to_parameter_msg()])
+            )
+            self.wait(future.done, 5.0)
+            return future.done() and future.result().results[0].successful
+        finally:
+            self.probe.node.destroy_client(client)
+
+    def _there(self) -> bool:
+        now = time.monotonic()
+        return bool(self.state()) and all(now - self.probe.heard.get(name, -np.inf) < 2.5 for name in NODES)
+
+    def ready(self) -> bool:
+        """Bring everything up until the target moves, as a person would; return whether it does."""
+        for _ in range(3):
+            if self._process is None or self._process.poll() is not None:
+                self._start()
+            if np.isnan(self.wait(self._there, START_TIMEOUT)):
+                self._end()
+                continue
+            if self.state() in ("ready", "fault", "hold"):
+                self.call("hand/enable")
+            for _ in range(2):
+                if not np.isnan(self.wait(self.moving, BACK_TIMEOUT / 2)):
+                    return True
+                self.call("task/restart")
+            self._end()
+        return False
+
+
+@contextlib.contextmanager
+def graph() -> Iterator[Graph]:
+    """Run a graph in a ROS domain of its own."""
+    with own_domain() as environment, tempfile.TemporaryDirectory(prefix="dexstack-") as folder:
+        one = Graph(environment, Path(folder))
+        try:
+            yield one
+        finally:
+            one.close()
+
+
+VICTIMS = {
+    "mpc": ("hold", 0.25),
+    "contact_detector": ("hold", 0.5),
+    "pose_estimator": ("hold", 1.0),
+    "camera": ("hold", 1.0),
+    "hand": ("ready", 0.1),
+}
+"""State in which the loss of a node must end, and its time limit [s]; the estimator coasts for a
+while without pictures, the planner without poses."""
+SIGNALS = {"is killed": signal.SIGKILL, "hangs": signal.SIGSTOP}
+LOSSES = {f"{node} {how}, in a graph": (node, number) for node in VICTIMS for how, number in SIGNALS.items()}
+Change = tuple[str, str, bool | float | str, bool | float | str]
+"""Node, parameter, value that makes the fault, value that ends it."""
+CUTS: dict[str, Change] = {
+    f"{topic} is lost on its way to {' and '.join(readers)}": ("relay", "lost", topic, "")
+    for topic, (*_, readers) in RELAYED.items()
+}
+CUTS["every message of the planner and of its senses is lost"] = ("relay", "lost", " ".join(RELAYED), "")
+CAMERA: dict[str, Change] = {
+    "pictures come 300 ms later": ("camera", "further_delay", 0.3, 0.0),
+    "the same pixels come with new stamps": ("camera", "frozen_picture", True, False),
+    "the camera's clock steps by +1 s": ("camera", "clock_offset", 1.0, 0.0),
+    "the camera's clock steps by -1 s": ("camera", "clock_offset", -1.0, 0.0),
+    "the camera's clock is 100 ppm fast for three hours": ("camera", "clock_offset", 1.08, 0.0),
+    "the camera's clock is 100 ppm slow for an hour": ("camera", "clock_offset", -0.36, 0.0),
+}
+SENSES = {f"{name}, in a graph": change for name, change in {**CUTS, **CAMERA}.items()}
+NOTHING: Change = ("camera", "further_delay", 0.0, 0.0)
+SENSES_LIMIT = 1.0
+"""As for the loss of camera or estimator [s]."""
+ON = 1.0
+"""Time after SENSES_LIMIT in which the hand must keep holding [s]."""
+LOOSER = {
+    f"{what} over DDS while it drives": (name, value)
+    for what, name, value in (
+        ("kp is raised", "kp", 2.0),
+        ("the watch is loosened", "runaway", 3.0),
+        ("the patience with commands is raised", "command_timeout", 5.0),
+        ("the speed that angles may have is raised", "feedback_velocity", 500.0),
+    )
+}
+TIGHTER = {"kp is lowered over DDS while it drives": ("kp", 0.5)}
+
+
+def node_loss(g: Graph, name: str) -> Outcome:
+    """Run a row of :data:`LOSSES`."""
+    node, number = LOSSES[name]
+    wanted, limit = VICTIMS[node]
+    if not g.ready():
+        return Outcome(name, "not started", np.nan, limit)
+    over, pid, start = g.tap.over_limit, g.probe.pid(node), time.time()
+    os.kill(pid, number)
+    g.wait(
+        lambda: not g.tap.servo or (wanted == "hold" and not np.isnan(g.stands_since(start))),
+        max(2.0, 2.0 * limit + STILL),
+    )
+    off = not g.tap.servo
+    if not off:
+        ended, taken = ("hold" if wanted == "hold" else "enabled"), g.stands_since(start) - start
+    else:  # switched off by its driver or by the guard
+        g.wait(lambda: not np.isnan(g.tap.limp_since), 1.0)
+        ended, taken = ("ready" if node == "hand" else "fault"), g.tap.limp_since - start
+    if number == signal.SIGSTOP:
+        g.wait(lambda: False, AFTERWARDS)
+        os.kill(pid, signal.SIGCONT)
+    g.wait(lambda: g.probe.pid(node) != pid or number == signal.SIGSTOP, BACK_TIMEOUT)
+    g.wait(lambda: False, 2.0 * AFTERWARDS)
+    stayed = not off or not g.tap.servo
+    return Outcome(name, ended, max(taken, 0.0), limit, g.tap.over_limit == over, stayed)
+
+
+def sense_loss(g: Graph, name: str) -> Outcome:
+    """Run a row of :data:`SENSES`, for any other name without a fault; the time is that of the
+    target's last motion while the fault lasts."""
+    node, parameter, wrong, right = SENSES.get(name, NOTHING)
+    if not g.ready():
+        return Outcome(name, "not started", np.nan, SENSES_LIMIT)
+    over, start = g.tap.over_limit, time.time()
+    if not g.set(node, parameter, wrong):
+        return Outcome(name, "refused", np.nan, SENSES_LIMIT)
+    g.wait(lambda: False, SENSES_LIMIT + ON)
+    taken = g.moved_last(start) - start
+    ended = "fault" if not g.tap.servo else "hold" if taken <= SENSES_LIMIT else "enabled"
+    g.set(node, parameter, right)
+    g.wait(lambda: False, AFTERWARDS)
+    return Outcome(
+        name, ended, taken, SENSES_LIMIT, g.tap.over_limit == over, ended != "fault" or not g.tap.servo
+    )
+
+
+def looser(g: Graph, name: str) -> Outcome:
+    """Run a row of :data:`LOOSER`: the change is refused, and a stop still stops."""
+    parameter, value = LOOSER[name]
+    if not g.ready():
+        return Outcome(name, "not started", np.nan, 0.1)
+    over = g.tap.over_limit
+    if g.set("hand", parameter, value):
+        return Outcome(name, "loosened", np.nan, 0.1)
+    start = time.time()
+    g.call("hand/stop")
+    g.wait(lambda: not g.tap.servo, 2.0)
+    g.wait(lambda: g.state() == "ready", 3.0)
+    return Outcome(name, g.state(), g.tap.limp_since - start, 0.1, g.tap.over_limit == over, not g.tap.servo)
+
+
+def tighter(g: Graph, name: str) -> Outcome:
+    """Run a row of :data:`TIGHTER`: the change is applied at once; a stop ends the row."""
+    parameter, value = TIGHTER[name]
+    if not g.ready():
+        return Outcome(name, "not started", np.nan, 0.1)
+    over, start = g.tap.over_limit, time.time()
+    if not g.set("hand", parameter, value):
+        return Outcome(name, "refused", np.nan, 0.1)
+    taken = time.time() - start
+    g.call("hand/stop")
+    g.wait(lambda: g.state() == "ready", 3.0)
+    g.set("hand", parameter, 1.0)
+    return Outcome(name, g.state(), taken, 0.1, g.tap.over_limit == over, not g.tap.servo)
+
+
+def moves_on(g: Graph) -> bool:
+    """Return whether the target keeps moving without a fault; else no row can be judged here."""
+    return sense_loss(g, "nothing").ended_in == "enabled"
+
+
+def graph_rows() -> dict[str, Callable[[Graph, str], Outcome]]:
+    """Return the function that runs each fault, by name."""
+    makers = ((LOSSES, node_loss), (SENSES, sense_loss), (LOOSER, looser), (TIGHTER, tighter))
+    return {name: make for rows, make in makers for name in rows}

@@ -1,0 +1,377 @@
+"""Faults of the fault matrix that need no ROS: of the hand, the commands, the processes, stops.
+
+The time of a row runs from the fault to the moment the motors lose their torque. Where the hand
+cannot be reached, it ends when the driver knows of the fault; where the hand is to hold, when its
+target stands still.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dexstack.bench.hand import DRIVER_PRIORITY
+from dexstack.hand.allegro.can_hand import CanHand
+from dexstack.hand.commissioning import check_at_rest, commission
+from dexstack.hand.driver import HandDriver
+from dexstack.hand.link import HandFault
+from dexstack.hand.params import CanHandParams
+from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
+from dexstack.hand.states import HandState, StateFile
+from dexstack.model.hand import load_hand
+from dexstack.report.gate import Gate
+from tests.acceptance.hand_rig import (
+    AFTERWARDS,
+    SERIAL,
+    SETTLE,
+    Outcome,
+    Rig,
+    emulated_hand,
+    new_bus,
+    rig,
+    state_folder,
+    wait,
+)
+
+
+def _gain(joint: int, value: float) -> list[float]:
+    return [value if j == joint else 1.0 for j in range(16)]
+
+
+HAND_FAULTS: dict[str, tuple[dict[str, Any], float]] = {
+    "joint angles stop": ({"silent": True}, 0.1),
+    **{f"the angles of finger {f} stop": ({"silent_finger": f}, 0.1) for f in range(4)},
+    "over-temperature is reported": ({"over_temperature": True}, 0.1),
+    "an internal communication fault is reported": ({"communication_fault": True}, 0.1),
+    "a sensor is at 90 °C": ({"celsius": [40, 41, 42, 90]}, 0.3),
+    "the hand is switched off and on": ({"power_cycle": True}, 0.1),
+    "the supply is too weak for the servo": ({"refuses_servo": True}, 0.1),
+    "all frames are lost": ({"loss": 1.0}, 0.1),
+    "30 % of the frames are lost": ({"loss": 0.3}, 1.5),
+    "frames are 40 ms late": ({"latency": 0.04}, 0.5),
+    "frames are 60 ms late": ({"latency": 0.06}, 0.5),
+    "the controller goes off the bus": ({"bus_off": True}, 0.1),
+    "an encoder leaps by 0.5 rad": ({"leap_joint": 3, "encoder_leap": 0.5}, 0.1),
+    "an encoder leaps by -0.5 rad": ({"leap_joint": 10, "encoder_leap": -0.5}, 0.1),
+    "an encoder leaps by 0.12 rad": ({"leap_joint": 14, "encoder_leap": 0.12}, 0.1),
+    "the bytes of angles are swapped": ({"swapped_angle_bytes": True}, 0.1),
+    "the bytes of torques are swapped": ({"swapped_torque_bytes": True}, 0.3),
+    "an encoder is dead": ({"frozen_joint": 6}, 0.6),
+    "all motors are inverted": ({"motor_gain": [-1.0] * 16}, 0.6),
+    "one motor is inverted": ({"motor_gain": _gain(5, -1.0)}, 1.0),
+    "one encoder is inverted": ({"encoder_gain": _gain(9, -1.0)}, 0.1),
+    "the motors of index and middle are swapped": ({"motor_order": [1, 0, 2, 3]}, 1.0),
+    "the angles of middle and ring are swapped": ({"encoder_order": [0, 2, 1, 3]}, 1.0),
+    "the fingers are in the wrong order": ({"encoder_order": [1, 2, 3, 0]}, 1.0),
+}
+"""Changes of the emulated hand, and the time within which its torque must end [s]."""
+UNREACHABLE = ("all frames are lost", "the controller goes off the bus", "30 % of the frames are lost")
+"""Faults with an unreliable bus: the time ends when the driver knows of the fault."""
+WIRES = {"motor_gain", "motor_order", "swapped_torque_bytes"}
+"""Wiring faults, present from the moment the hand is enabled."""
+HARMLESS: dict[str, Any] = {
+    "silent": False,
+    "silent_finger": -1,
+    "silent_status": False,
+    "over_temperature": False,
+    "communication_fault": False,
+    "loss": 0.0,
+    "latency": 0.0,
+    "bus_off": False,
+    "refuses_servo": False,
+    "swapped_angle_bytes": False,
+    "swapped_torque_bytes": False,
+    "leap_joint": -1,
+    "frozen_joint": -1,
+    "motor_gain": [1.0] * 16,
+    "encoder_gain": [1.0] * 16,
+    "motor_order": [0, 1, 2, 3],
+    "encoder_order": [0, 1, 2, 3],
+    "celsius": [40, 41, 42, 43],
+    "overloaded_motor": -1,
+}
+"""Values that end every fault."""
+
+SILENT = ("V4", ("--silent-status",))
+V5: tuple[str, tuple[str, ...]] = ("V5", ())
+OTHERS: dict[str, tuple[str, tuple[str, ...], dict[str, Any], float]] = {
+    "joint angles stop, a hand that never tells its status": (*SILENT, {"silent": True}, 0.1),
+    "a sensor is at 90 °C, a hand that never tells its status": (*SILENT, {"celsius": [40, 41, 42, 90]}, 0.3),
+    "joint angles stop, a V5": (*V5, {"silent": True}, 0.1),
+    "a motor is at 90 °C, a V5": (*V5, {"celsius": [40, 41, 42, 90]}, 0.3),
+    "a motor reports an overload, a V5": (*V5, {"overloaded_motor": 6}, 0.3),
+}
+"""Faults of other hands: hardware, arguments of the emulated hand, and as in :data:`HAND_FAULTS`."""
+
+
+def hand_fault(name: str) -> Outcome:
+    """Run a row of :data:`HAND_FAULTS` or :data:`OTHERS`."""
+    hardware, arguments, changes, limit = OTHERS[name] if name in OTHERS else ("V4", (), *HAND_FAULTS[name])
+    with rig(hardware, *arguments) as r:
+        if WIRES & set(changes):
+            r.driver.in_thread(r.driver.stop)
+            r.hand.set(**changes)
+            r.driver.in_thread(r.driver.enable)
+        start = time.monotonic()
+        r.hand.set(**changes)
+        known = wait(lambda: r.driver.fault is not None, 2.0 * limit + 0.5)
+        seconds = known - start
+        if name in UNREACHABLE:
+            r.hand.set(**HARMLESS)
+        state = r.limp()
+        if name not in UNREACHABLE:
+            seconds = state["limp_since"] - start if state["limp"] else np.nan
+        r.hand.set(**HARMLESS)
+        ended = r.driver.state.value
+        return Outcome(name, ended, seconds, limit, *r.afterwards())
+
+
+def _aim(r: Rig, target: Any) -> None:
+    r.target = lambda t: target
+
+
+COMMANDS: dict[str, Callable[[Rig], None]] = {
+    "commands stop": lambda r: setattr(r, "silent", True),
+    "commands are not numbers": lambda r: _aim(r, np.full(16, np.nan)),
+    "one entry of the commands is not a number": lambda r: _aim(r, np.where(np.arange(16) == 3, np.nan, 0.5)),
+    "commands are infinite": lambda r: _aim(r, np.full(16, np.inf)),
+    "commands are huge": lambda r: _aim(r, np.full(16, 1e300)),
+    "commands have 15 entries": lambda r: _aim(r, np.zeros(15)),
+    "commands are text": lambda r: _aim(r, "sixteen"),
+    "commands arrive 200 ms late": lambda r: r.offset_stamps(-0.2),
+    "commands arrive in the opposite order": lambda r: r.restamp(-1.0),
+    "the same command arrives again and again": lambda r: r.restamp(0.0),
+    "commands are stamped one second late": lambda r: r.offset_stamps(-1.0),
+    "commands are stamped one second early": lambda r: r.offset_stamps(1.0),
+    "the commands' clock is 100 ppm slow for an hour": lambda r: r.offset_stamps(-0.36),
+    "the commands' clock is 100 ppm fast for an hour": lambda r: r.offset_stamps(0.36),
+    "the system clock steps by +1 s": lambda r: r.step_clock(1.0),
+    "the system clock steps by -1 s": lambda r: r.step_clock(-1.0),
+}
+"""Faults of the commands; the hand holds, and is limp later."""
+
+
+def command_fault(name: str) -> Outcome:
+    """Run a row of :data:`COMMANDS`."""
+    limit = 0.25
+    with rig() as r:
+
+        def holds() -> bool:
+            return r.driver.servo.mode is ServoMode.HOLD
+
+        start = time.monotonic()
+        COMMANDS[name](r)
+        seconds = wait(lambda: holds() or r.driver.fault is not None, 2.0 * limit) - start
+        time.sleep(AFTERWARDS)
+        ended = "hold" if holds() and r.driver.fault is None else r.driver.state.value
+        return Outcome(name, ended, seconds, limit, r.hand.set()["over_limit"] == 0)
+
+
+COMMISSIONING = {
+    "commissioning, a motor inverted": {"motor_gain": _gain(5, -1.0)},
+    "commissioning, an encoder of double scale": {"encoder_gain": _gain(0, 2.0)},
+    "commissioning, a motor of double strength": {"motor_gain": _gain(7, 2.0)},
+    "commissioning, a motor dead": {"motor_gain": _gain(3, 0.0)},
+    "commissioning, a weak supply": {"motor_gain": [0.2] * 16},
+    "commissioning, two fingers swapped": {"encoder_order": [1, 0, 2, 3]},
+}
+"""Faults that commissioning finds by moving every joint alone; the time runs from the last good
+measurement to the end of the torque."""
+
+
+def commissioning_fault(name: str) -> Outcome:
+    """Run a row of :data:`COMMISSIONING`."""
+    model, limit, bus = load_hand("right"), 0.05, new_bus()
+    with emulated_hand(bus) as hand:
+        hand.set(**COMMISSIONING[name])
+        params = CanHandParams(realtime_priority=DRIVER_PRIORITY, calibration_dir="/nonexistent")
+        link = CanHand("right", bus, params)
+        try:
+            link.start()
+            feedback = link.read(0.1)
+            assert feedback is not None
+            check_at_rest(feedback, model, link.hardware.rad_per_count)
+            commission(link, model)
+            return Outcome(name, "enabled", np.nan, limit)
+        except HandFault as fault:
+            kept = hand.set()["over_limit"] == 0
+            wait(lambda: not hand.set()["servo"], 0.5)
+            return Outcome(
+                name, "fault", getattr(fault, "seconds", 0.0), limit, kept, not hand.set()["servo"]
+            )
+        finally:
+            link.close()
+
+
+STOPS = ("stop", "stop while enable runs")
+
+
+def stop_fault(name: str) -> Outcome:
+    """Run a row of :data:`STOPS`."""
+    limit, racing = 0.1, name == STOPS[1]
+    with rig() as r:
+        enabling = threading.Thread(target=_try_to_enable, args=(r.driver,))
+        if racing:
+            r.driver.in_thread(r.driver.stop)
+            r.hand.set(refuses_servo=True)
+            enabling.start()
+            time.sleep(0.1)
+        start = time.monotonic()
+        r.driver.ask_stop(name)
+        r.hand.set(refuses_servo=False)
+        stopped = wait(lambda: r.driver.stopped and not r.hand.set()["servo"], 1.0)
+        if racing:
+            enabling.join()
+        return Outcome(name, r.driver.state.value, stopped - start, limit, *r.afterwards())
+
+
+ATTACKS: dict[str, tuple[str, str | None]] = {
+    "a page without the token wants to enable": ("", None),
+    "a page that guesses the token wants to enable": ("?token=guess", None),
+    "another site's page that knows the token wants to enable": ("?token={token}", "http://evil.example"),
+    "another page of this machine that knows the token wants to enable": (
+        "?token={token}",
+        "http://127.0.0.1:8601",
+    ),
+    "a page of no address that knows the token wants to enable": ("?token={token}", "null"),
+}
+"""Query of a request to the page's server, and its origin."""
+
+
+def attack(name: str) -> Outcome:
+    """Run a row of :data:`ATTACKS`: a stopped hand stays READY."""
+    import viser
+    from websockets.exceptions import InvalidStatus
+    from websockets.sync.client import connect
+
+    query, origin = ATTACKS[name]
+    limit, gate = 0.1, Gate()
+    with rig() as r:
+        r.driver.in_thread(r.driver.stop)
+        with gate.in_front():
+            server = viser.ViserServer(host="127.0.0.1", port=8600, verbose=False)
+        server.gui.add_button("enable").on_click(lambda _: _try_to_enable(r.driver))
+        start = time.monotonic()
+        try:
+            address = f"ws://127.0.0.1:{server.get_port()}/{query.format(token=gate.token)}"
+            connect(address, subprotocols=[f"viser-v{viser.__version__}"], origin=origin).close()  # type: ignore[list-item, arg-type]
+            return Outcome(name, "connected", np.nan, limit)
+        except InvalidStatus:
+            seconds = time.monotonic() - start
+            return Outcome(name, r.driver.state.value, seconds, limit, *r.afterwards())
+        finally:
+            server.stop()
+
+
+def _try_to_enable(driver: HandDriver) -> None:
+    with contextlib.suppress(Exception):
+        driver.in_thread(driver.enable)
+
+
+DRIVER = """
+import sys, time
+import numpy as np
+from dexstack.hand.allegro.can_hand import CanHand
+from dexstack.hand.driver import HandDriver
+from dexstack.hand.params import BusParams, CanHandParams
+from dexstack.hand.servo import ServoLaw, ServoParams
+from dexstack.hand.states import StateFile
+from dexstack.model.hand import load_hand
+hand = load_hand("right")
+link = CanHand("right", BusParams("udp_multicast", sys.argv[1]), CanHandParams(realtime_priority=70))
+with HandDriver(link, ServoLaw(hand, ServoParams()), store=StateFile(sys.argv[2], sys.argv[3])) as d:
+    print(link.status()["guard_pid"], flush=True)
+    while True:
+        d.command(np.clip(hand.home + 0.3 * np.sin(3.0 * time.monotonic()), hand.lower, hand.upper))
+        time.sleep(0.02)
+"""
+PROCESSES = {
+    "the driver is killed": (signal.SIGKILL, "driver"),
+    "the driver hangs": (signal.SIGSTOP, "driver"),
+    "the driver is ended": (signal.SIGTERM, "driver"),
+    "the guard is killed": (signal.SIGKILL, "guard"),
+    "the driver is killed while the bus is off": (signal.SIGKILL, "driver off the bus"),
+}
+"""Signals, and the processes that get them. The state that the next driver reads from the hand's
+file must make it wait for a person."""
+
+
+def process_fault(name: str) -> Outcome:
+    """Run a row of :data:`PROCESSES`."""
+    number, victim = PROCESSES[name]
+    limit, bus, off_the_bus = 0.1, new_bus(), victim == "driver off the bus"
+    with emulated_hand(bus) as hand, state_folder() as folder:
+        command = [sys.executable, "-c", DRIVER, bus.channel, folder, SERIAL]
+        driver = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        try:
+            assert driver.stdout is not None
+            guard = int(driver.stdout.readline())
+            wait(lambda: not hand.set()["limp"], 3.0)
+            time.sleep(SETTLE)
+            if off_the_bus:
+                hand.set(bus_off=True)
+                time.sleep(0.03)
+            start = time.monotonic()
+            os.kill(guard if victim == "guard" else driver.pid, number)
+            if off_the_bus:
+                time.sleep(0.3)
+                start = time.monotonic()
+                hand.set(bus_off=False)
+            wait(lambda: hand.set()["limp"], 1.0)
+            time.sleep(AFTERWARDS)
+            state = hand.set()
+            seconds = state["limp_since"] - start if state["limp"] else np.nan
+            record = StateFile(folder, SERIAL).read()
+            kept = None if record is None else record.state
+            ended = "fault" if kept is HandState.FAULT else "ready" if not state["servo"] else "enabled"
+            off = not state["servo"] and kept in (HandState.OFF, HandState.ENABLED, HandState.FAULT)
+            return Outcome(name, ended, seconds, limit, state["over_limit"] == 0, off)
+        finally:
+            driver.kill()
+            driver.wait()
+            driver.stdout.close()
+
+
+TICKS = 3000
+
+
+def tick_cost() -> dict[str, float]:
+    """Return the median time [s] of one step of the servo, and of the watch within it."""
+    hand, spent, watched = load_hand("right"), [], []
+    servo = ServoLaw(hand, ServoParams())
+    look = servo.watch.look
+
+    def timed(*args: Any) -> Any:
+        begin = time.perf_counter()
+        trip = look(*args)
+        watched.append(time.perf_counter() - begin)
+        return trip
+
+    servo.watch.look = timed  # type: ignore[method-assign]
+    for k in range(TICKS):
+        servo.set_command(hand.home, 0.003 * k)
+        begin = time.perf_counter()
+        servo.step(hand.home + 0.01 * np.sin(0.01 * k), 0.003 * k)
+        spent.append(time.perf_counter() - begin)
+    return {"servo_s": float(np.median(spent)), "watch_s": float(np.median(watched))}
+
+
+def hand_rows() -> dict[str, Callable[[str], Outcome]]:
+    """Return the function that runs each fault, by name."""
+    return {
+        **dict.fromkeys((*HAND_FAULTS, *OTHERS), hand_fault),
+        **dict.fromkeys(COMMANDS, command_fault),
+        **dict.fromkeys(STOPS, stop_fault),
+        **dict.fromkeys(ATTACKS, attack),
+        **dict.fromkeys(PROCESSES, process_fault),
+        **dict.fromkeys(COMMISSIONING, commissioning_fault),
+    }

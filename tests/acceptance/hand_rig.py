@@ -1,0 +1,177 @@
+"""An emulated hand, the driver that moves its joints, and the means to disturb both."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dexstack.bench.hand import COMMAND_PERIOD, DRIVER_PRIORITY, EmulatedHandProcess
+from dexstack.hand.allegro.bus import CanBus, Computer
+from dexstack.hand.allegro.can_hand import CanHand
+from dexstack.hand.allegro.protocol import Frame
+from dexstack.hand.driver import HandDriver
+from dexstack.hand.params import BusParams, CanHandParams
+from dexstack.hand.servo import ServoLaw, ServoParams
+from dexstack.hand.states import StateFile
+from dexstack.model.hand import load_hand
+
+SETTLE = 0.4
+"""Motion before the fault [s]."""
+AFTERWARDS = 0.3
+"""Time after the end of a fault in which nothing may switch the hand on [s]."""
+SERIAL = "EMU00001"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one fault ended."""
+
+    fault: str
+    ended_in: str
+    """"hold", "ready" or "fault"; anything else is a failure."""
+    seconds: float
+    """Time until then; NaN if it did not end."""
+    limit_s: float
+    torque_kept: bool = True
+    """True if no torque on the bus passed a limit."""
+    stayed_off: bool = True
+    """True if nothing but consent switched the hand on again."""
+
+    @property
+    def passed(self) -> bool:
+        ended = self.ended_in in ("hold", "ready", "fault") and self.seconds <= self.limit_s
+        return ended and self.torque_kept and self.stayed_off
+
+
+class SteppedComputer(Computer):
+    """This computer with its system clock off by :attr:`stepped`."""
+
+    stepped = 0.0
+    """Offset of the clock [s]."""
+
+    def system(self) -> float:
+        return super().system() + self.stepped
+
+    def open_bus(self, params: BusParams) -> CanBus:
+        bus = super().open_bus(params)
+        receive = bus.receive
+
+        def stamped(timeout: float) -> tuple[Frame, float] | None:
+            received = receive(timeout)
+            return None if received is None else (received[0], received[1] + self.stepped)
+
+        bus.receive = stamped  # type: ignore[method-assign]
+        return bus
+
+
+@dataclass
+class Rig:
+    """A hand, a driver in its thread, and the commands it receives."""
+
+    hand: EmulatedHandProcess
+    driver: HandDriver
+    target: Callable[[float], Any]
+    """Joint angles to command at a time [s]."""
+    computer: SteppedComputer
+    silent: bool = False
+    """Send no commands."""
+    stamp: Callable[[float], float] | None = None
+    """Stamp of a command sent at a system time [s]; None: no stamps."""
+
+    def offset_stamps(self, seconds: float) -> None:
+        """Stamp commands by a clock that is off by ``seconds``."""
+        self.stamp = lambda t: t + seconds
+
+    def restamp(self, rate: float) -> None:
+        """Let the stamps advance at this multiple of the clock's rate."""
+        start = time.time()
+        self.stamp = lambda t: start + rate * (t - start)
+
+    def step_clock(self, seconds: float) -> None:
+        """Step the driver's system clock; the commands keep the old one."""
+        self.offset_stamps(0.0)
+        self.computer.stepped = seconds
+
+    def limp(self) -> dict[str, Any]:
+        """Wait until the motors have no torque; return the hand's state."""
+        wait(lambda: self.hand.set()["limp"], 1.0)
+        return self.hand.set()
+
+    def afterwards(self) -> tuple[bool, bool]:
+        """Return whether, with the fault gone and commands continuing, torques kept their limits
+        and the hand stayed off."""
+        time.sleep(AFTERWARDS)
+        state = self.hand.set()
+        return state["over_limit"] == 0, not state["servo"]
+
+
+_channels = itertools.count(1)
+
+
+def new_bus() -> BusParams:
+    """Return a bus of this process that no other rig is on."""
+    return BusParams("udp_multicast", f"239.77.{os.getpid() & 255}.{next(_channels)}:6600")
+
+
+def emulated_hand(bus: BusParams, *arguments: str) -> EmulatedHandProcess:
+    """Start an emulated hand with encoder noise whose joints stay where they are."""
+    return EmulatedHandProcess(bus, "--plant", "standing", "--encoder-noise", "0.0002", *arguments)
+
+
+def state_folder() -> tempfile.TemporaryDirectory[str]:
+    """Make a folder for the hand's state, in memory where there is such a file system."""
+    return tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+
+
+@contextlib.contextmanager
+def rig(hardware: str = "V4", *arguments: str) -> Iterator[Rig]:
+    """Run a hand that is enabled and moves."""
+    model, bus = load_hand("right"), new_bus()
+    middle = np.clip(model.home, model.lower + 0.25, model.upper - 0.25)
+    phase = np.arange(model.home.size)
+    end = threading.Event()
+    with emulated_hand(bus, "--emulated-hardware", hardware, *arguments) as hand, state_folder() as folder:
+        params = CanHandParams(hardware=hardware, realtime_priority=DRIVER_PRIORITY, calibration_dir=folder)
+        computer = SteppedComputer()
+        driver = HandDriver(
+            CanHand("right", bus, params, computer),
+            ServoLaw(model, ServoParams(command_timeout=0.1)),
+            store=StateFile(folder, SERIAL),
+        )
+        result = Rig(hand, driver, lambda t: middle + 0.2 * np.sin(2 * np.pi * 0.7 * t + phase), computer)
+
+        def command() -> None:
+            while not end.wait(COMMAND_PERIOD):
+                if not result.silent:
+                    stamp = result.stamp and result.stamp(time.time())
+                    driver.command(result.target(time.monotonic()), stamp)
+
+        thread = threading.Thread(target=command)
+        try:
+            with driver:
+                thread.start()
+                time.sleep(SETTLE)
+                yield result
+                end.set()
+                thread.join()
+        finally:
+            end.set()
+
+
+def wait(condition: Callable[[], bool], timeout: float) -> float:
+    """Return the monotonic time [s] at which ``condition`` became true; NaN if it did not."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        if condition():
+            return time.monotonic()
+        time.sleep(0.002)
+    return float("nan")

@@ -1,0 +1,100 @@
+"""A node that listens to a running graph, for rigs and tests."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.exceptions import InvalidHandle
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+
+from dexstack.cli.supervisor import graph_environment
+from dexstack.nodes.console import read_state
+from dexstack.nodes.wire import LATCHED, REPORTS, BadMessage
+
+EVERY = QoSProfile(depth=5000, reliability=ReliabilityPolicy.BEST_EFFORT)
+"""After a pause of the machine the simulator catches up and sends seconds of samples at once."""
+
+
+class Probe:
+    """Records diagnostics, rollout state, and the hand's applied commands and torques with their time
+    of arrival (monotonic clock [s])."""
+
+    def __init__(self, domain: int) -> None:
+        self.context = rclpy.Context()
+        self.context.init(domain_id=domain)
+        self.node = rclpy.create_node("probe", context=self.context)
+        self.reports: dict[str, Any] = {}
+        self.heard: dict[str, float] = {}
+        self.states: list[dict[str, Any]] = []
+        self.applied: list[tuple[float, JointState]] = []
+        self.torques: list[tuple[float, JointState]] = []
+        self.node.create_subscription(DiagnosticArray, "/diagnostics", self._on_report, REPORTS)
+        self.node.create_subscription(String, "rollout/state", self._on_state, LATCHED)
+        for topic, kept in (("hand/applied_command", self.applied), ("hand/torque", self.torques)):
+            self.node.create_subscription(
+                JointState, topic, lambda m, kept=kept: kept.append((time.monotonic(), m)), EVERY
+            )
+        self._executor = SingleThreadedExecutor(context=self.context)
+        self._executor.add_node(self.node)
+        self._thread = threading.Thread(target=self._spin)
+        self._thread.start()
+
+    def _spin(self) -> None:
+        while True:
+            try:
+                self._executor.spin()
+            except ExternalShutdownException:
+                return
+            except InvalidHandle:  # a publisher or client was destroyed while the executor used it
+                continue
+            return
+
+    def _on_report(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            name = status.name.rpartition("/")[2]
+            self.reports[name] = status
+            self.heard[name] = time.monotonic()
+
+    def _on_state(self, message: String) -> None:
+        with contextlib.suppress(BadMessage):  # tests publish malformed ones
+            self.states.append(read_state(message))
+
+    def values(self, node: str) -> dict[str, str]:
+        """Return the key-value pairs of a node's newest diagnostics."""
+        return {kv.key: kv.value for kv in self.reports[node].values} if node in self.reports else {}
+
+    def pid(self, node: str) -> int:
+        return int(self.values(node).get("pid", 0))
+
+    def phase(self) -> str:
+        return self.states[-1]["phase"] if self.states else ""
+
+    def close(self) -> None:
+        self._executor.shutdown()
+        self._thread.join()
+        self.node.destroy_node()  # otherwise it stays in the domain until it is collected
+        self.context.try_shutdown()
+
+
+@contextlib.contextmanager
+def own_domain() -> Iterator[dict[str, str]]:
+    """Put this process and its children into a free ROS domain; yield the graph's environment."""
+    before = dict(os.environ)
+    os.environ.pop("ROS_DOMAIN_ID", None)
+    with graph_environment() as environment:
+        os.environ.update(environment)
+        try:
+            yield dict(environment)
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
