@@ -30,13 +30,7 @@ def _thrown(names, restitution, rng):
     system = LcpSystem(
         model, [Geometry(g.name, g.body, g.points_B, g.radius, g.disc, **more) for g in PAIRS[names]]
     )
-    away = rng.normal(size=3)
-    away *= 0.45 / np.linalg.norm(away)
-    for k, side in ((0, -0.5), (1, 0.5)):
-        quat = rng.normal(size=4)
-        system.q[7 * k : 7 * k + 7] = *(side * away), *(quat / np.linalg.norm(quat))
-        system.v[6 * k : 6 * k + 3] = -16.0 * side * away + rng.normal(size=3)
-        system.v[6 * k + 3 : 6 * k + 6] = 8.0 * rng.normal(size=3)
+    scenes.throw(system, rng)
     return system
 
 
