@@ -203,7 +203,7 @@ def _polygon_balls() -> LcpSystem:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(
         __spec__.name,
         __doc__,

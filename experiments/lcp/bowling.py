@@ -13,7 +13,7 @@ from experiments.lcp.check import contact_results, panel, sound, watched
 
 
 def bowling(steps: int = 100) -> Outcome:
-    """A ball at 10 m/s into ten pins."""
+    """Simulate a ball at 10 m/s into ten pins."""
     system = systems.bowling()
     energy = [system.energy()]
     q, _, check = watched(system, steps, lambda k: energy.append(system.energy()))
@@ -52,7 +52,7 @@ def bowling(steps: int = 100) -> Outcome:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, lambda args: bowling(), argv)
 
 

@@ -14,7 +14,7 @@ from experiments.lcp.check import contact_results, panel, sound, watched
 
 
 def cubes(steps: int = 150) -> Outcome:
-    """A cube slides into another; both come to rest."""
+    """Simulate a cube that slides into another, until both rest."""
     system = systems.two_cubes()
     _, v, check = watched(system, steps)
     speed = v[:, [0, 6]]
@@ -53,7 +53,7 @@ def cubes(steps: int = 150) -> Outcome:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, lambda args: cubes(), argv)
 
 

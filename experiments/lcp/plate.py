@@ -18,7 +18,7 @@ from experiments.lcp.check import contact_results, sound, watched
 
 
 def plate() -> Outcome:
-    """A gripper lifts a plate, 20 mm and 2 mm thick."""
+    """Lift plates of 20 mm and 2 mm."""
     figure = Figure(figsize=(7.5, 3.6), layout="constrained")
     axes = figure.subplots(1, 2, sharey=True)
     results, lines, passed = {}, [], True
@@ -58,7 +58,7 @@ def plate() -> Outcome:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, lambda args: plate(), argv)
 
 

@@ -272,7 +272,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, random_problems, argv, arguments=_arguments, pinned=True)
 
 

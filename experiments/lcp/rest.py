@@ -69,7 +69,7 @@ def rest(seconds: float = 10.0) -> Outcome:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, lambda args: rest(), argv)
 
 

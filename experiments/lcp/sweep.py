@@ -73,8 +73,8 @@ class Case:
         return b"".join(x.tobytes() for x in parts)
 
     def difference(self, direction: Sequence[np.ndarray], cotangent: np.ndarray, here: bytes) -> float | None:
-        """Derivative along a direction of ``cotangent`` · the end, by differences of fourth order;
-        None where there is none."""
+        """Return the derivative along a direction of ``cotangent`` · the end, by differences of
+        fourth order; None where there is none."""
         for h in (1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7, 1e-7):
             f, same = [], True
             for c in (-2.0, -1.0, 0.0, 1.0, 2.0):
@@ -89,7 +89,8 @@ class Case:
 
 
 def times(case: Case, repeats: int) -> dict[str, float]:
-    """Least processor times of a forward pass, and of one with the sweep after it, in turns."""
+    """Return the least processor times of a forward pass, and of one with the sweep after it, in
+    turns."""
     system, there, both = case.system, np.inf, np.inf
     cotangent = np.random.default_rng(0).normal(size=system.q.size + system.v.size)
     gradient.vjp(system, case.forward(), cotangent, WRT)  # compiled now
@@ -205,7 +206,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, sweep, argv, arguments=_arguments, pinned=True)
 
 

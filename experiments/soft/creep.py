@@ -70,7 +70,7 @@ def formula(slope: float, v_s: float) -> float:
 
 
 def figures(seconds: float = SECONDS) -> Outcome:
-    """All slopes and speeds."""
+    """Measure all slopes and speeds."""
     cases = []
     for slope, v_s in itertools.product(SLOPES, SPEEDS):
         found = creep(slope, v_s, seconds)
@@ -93,7 +93,7 @@ def figures(seconds: float = SECONDS) -> Outcome:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, lambda args: figures(), argv)
 
 

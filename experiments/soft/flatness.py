@@ -77,7 +77,7 @@ def flatness(args: argparse.Namespace) -> Outcome:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, flatness, argv, pinned=True)
 
 

@@ -101,7 +101,7 @@ def mujoco_force(where: np.ndarray) -> np.ndarray:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, lambda args: force_map(), argv)
 
 

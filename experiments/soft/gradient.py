@@ -109,7 +109,7 @@ class Ours:
         return tuple(np.asarray(x, float) for x in self.both()[1])
 
     def exactly(self) -> Callable[..., float]:
-        """The value in double precision."""
+        """Return a function for the value in double precision."""
         system, cost = pushed(self._scene)
         f = jax.jit(cost)
 
@@ -134,7 +134,7 @@ class Chained:
         self._B = np.zeros((STEPS, 2 * model.nv, model.nu))
 
     def exactly(self) -> Callable[..., float]:
-        """The value; all is in double precision."""
+        """Return a function for the value; all is in double precision."""
         return lambda *at: self._roll(at, lambda t: None)
 
     def _roll(self, at: State, before: Callable[[int], None]) -> float:
@@ -272,7 +272,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, gradient, argv, arguments=_arguments, pinned=True)
 
 

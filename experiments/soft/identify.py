@@ -300,7 +300,7 @@ def _row(name: str, cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
 
     def add(p: argparse.ArgumentParser) -> None:
         p.add_argument("--cases", type=arguments.positive_int, default=10, metavar="N", help="hidden T's")

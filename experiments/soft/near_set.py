@@ -92,7 +92,7 @@ def _corner() -> Cloud:
 
 
 def _hole() -> Cloud:
-    """A plate with a square hole of 20.4 mm."""
+    """Return a plate with a square hole of 20.4 mm."""
     half, thick, wide = 0.0102, 0.01, 0.03
     u, up = np.eye(3)[0] * 2 * half, np.eye(3)[2] * 2 * thick
     inner = cloud.rectangle([-half, half, -thick], u, up, 0.006)  # looks to −y, into the hole
@@ -116,8 +116,8 @@ def _quarters() -> list[np.ndarray]:
 def _path(
     place: Sequence[float], spread: Sequence[float], turn: float, along: Sequence[float], turning: float
 ) -> Callable[..., np.ndarray]:
-    """Begins within ``spread`` of a place, turned by 0.01 to ``turn`` degrees (log-uniform), and
-    goes up to ``along`` and ``turning``."""
+    """Return a function that draws a path: it begins within ``spread`` of a place, turned by 0.01
+    to ``turn`` degrees (log-uniform), and goes up to ``along`` and ``turning``."""
 
     def draw(rng: np.random.Generator) -> np.ndarray:
         ways = rng.normal(size=(2, 3))
@@ -174,8 +174,8 @@ def system_of(scene: Scene, tolerance: float | None) -> SoftSystem:
 
 
 def wrench_on(system: SoftSystem, size: float) -> Callable[[Any, jax.Array, jax.Array], jax.Array]:
-    """(6,) about the body's middle, its moment over its size [N], of the system's numbers, a path
-    (12,) and a place s on it."""
+    """Return (6,) about the body's middle, its moment over its size [N], of the system's numbers, a
+    path (12,) and a place s on it."""
 
     def wrench(data: Any, path: jax.Array, s: jax.Array) -> jax.Array:
         place, turn = path[:3] + s * path[6:9], path[3:6] + s * path[9:]
@@ -188,7 +188,8 @@ def wrench_on(system: SoftSystem, size: float) -> Callable[[Any, jax.Array, jax.
 
 
 def at_places(system: SoftSystem, size: float) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """Wrenches (K, 6) at places s (K,) of a path (12,); see :func:`wrench_on`."""
+    """Return a function for wrenches (K, 6) at places s (K,) of a path (12,); see
+    :func:`wrench_on`."""
     data, wrench = jax.device_put(system.data), wrench_on(system, size)
     compiled = jit(lambda data, path, s: jax.lax.map(lambda x: wrench(data, path, x), s))
     return lambda path, s: np.asarray(compiled(data, path, s))
@@ -289,8 +290,8 @@ def judge_many(name: str, paths: int, seed: int) -> dict[str, Any]:
 
 
 def scene_row(name: str, paths: tuple[int, int], seed: int, folder: str) -> dict[str, Any]:
-    """A scene's row, or what a folder keeps of it; of ``paths`` the second are the many. In a
-    process of its own."""
+    """Return a scene's row, or the one stored in a folder; ``paths``: numbers for both comparisons.
+    In a process of its own."""
     kept = Path(folder) / f"{name.replace(' ', '_')}.json" if folder else None
     if kept is not None and kept.is_file():
         return json.loads(kept.read_text())
@@ -303,8 +304,8 @@ def scene_row(name: str, paths: tuple[int, int], seed: int, folder: str) -> dict
 
 
 def errors(points: int, states: int, seed: int) -> np.ndarray:
-    """(N,) errors of the pushed T's wrench in states in which the pusher touches its outline,
-    corners and inner ones too; float64."""
+    """Return (N,) errors of the pushed T's wrench in states in which the pusher touches its
+    outline, corners and inner ones too; float64."""
     rng, touching = np.random.default_rng(seed), []
     _, rectangles = systems.t_rectangles()
     while len(touching) < states:
@@ -394,7 +395,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, near_set, argv, arguments=_arguments)
 
 

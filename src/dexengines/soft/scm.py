@@ -340,7 +340,7 @@ def combine(sides: Sequence[Side], eps2: Array, cuts: Cuts | None = None) -> Pai
         return [(x @ m).reshape(s.sign.shape)[..., None] for m, s in zip(members, sides, strict=True)]
 
     def total(parts: list[Array]) -> Array:
-        """(S, …) sums over the blocks (C, …, B) of each pair."""
+        """Return (S, …) sums over the blocks (C, …, B) of each pair."""
         flat = [jnp.moveaxis(x, 0, -2).reshape(*x.shape[1:-1], -1) for x in parts]
         return jnp.moveaxis(
             functools.reduce(operator.add, [x @ m.T for x, m in zip(flat, members, strict=True)]), -1, 0
