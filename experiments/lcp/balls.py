@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import trimesh
+from matplotlib.figure import Figure
 from scipy.optimize import minimize
 
 from dexengines.lcp import gradient
@@ -157,18 +158,7 @@ def balls(tolerance: float = 1e-9, nimble: Path | None = None) -> Outcome:
             misses[-1] <= tolerance and iterations <= 6 and check.smallest > 0.0 and mesh_check.smallest > 0.0
         ),
     }
-    figure, ax = panel()
-    for q, alpha, label in ((track[0], 0.35, "first guess"), (track[-1], 1.0, "solution")):
-        ax.plot(q[:, 0], q[:, 1], "o-", ms=3, color=BLUE, alpha=alpha, label=f"struck by, {label}")
-        ax.plot(q[:, 2], q[:, 3], "o-", ms=3, color=PINK, alpha=alpha, label=f"struck, {label}")
-    ax.plot(*TARGET, "*", ms=14, color=GREEN, label="target")
-    ax.set(
-        aspect="equal",
-        xlabel="x [m]",
-        ylabel="y [m]",
-        title=f"{misses[-1]:.1e} m from the target after {iterations} iterations",
-    )
-    ax.legend(fontsize=8)
+    figure = _figure(track[0], track[-1], f"{misses[-1]:.1e} m from the target after {iterations} iterations")
     lines = [
         f"start velocity ({velocity[0]:.7f}, {velocity[1]:.7f}) m/s after {iterations} Gauss–Newton "
         "iterations; "
@@ -179,20 +169,45 @@ def balls(tolerance: float = 1e-9, nimble: Path | None = None) -> Outcome:
         f"{results['gradient_error']:.1e} of {np.abs(exact).max():.2f}",
     ]
     if nimble is not None:
-        core = nimble_core(nimble, velocity)
-        miss = float(np.linalg.norm(np.array(core["end"])[2:4] - TARGET))
-        off = float(np.abs(np.array(core["gradient"]) - exact).max())
-        results |= {
-            "peer": {"name": "Nimble, compiled part", "version": core["version"]},
-            "peer_s": core["seconds"],
-        }
-        results |= {"peer_error_m": miss, "peer_gradient_error": off, "ratio": core["seconds"] / ours}
-        lines.append(
-            f"Nimble's compiled part, the same: {1e6 * core['seconds']:.0f} µs, {results['ratio']:.1f} "
-            "times ours, "
-            f"off by {off:.1e}; from the same velocity its ball ends {miss:.1e} m from the target"
-        )
+        more, line = _compared(nimble_core(nimble, velocity), exact, ours)
+        results |= more
+        lines.append(line)
     return Outcome(results, figure, lines)
+
+
+def _compared(core: dict[str, Any], exact: np.ndarray, ours: float) -> tuple[dict[str, Any], str]:
+    """Return results of Nimble's gradient, and a line that describes them."""
+    miss = float(np.linalg.norm(np.array(core["end"])[2:4] - TARGET))
+    off = float(np.abs(np.array(core["gradient"]) - exact).max())
+    ratio = core["seconds"] / ours
+    results = {
+        "peer": {"name": "Nimble, compiled part", "version": core["version"]},
+        "peer_s": core["seconds"],
+        "peer_error_m": miss,
+        "peer_gradient_error": off,
+        "ratio": ratio,
+    }
+    return results, (
+        f"Nimble's compiled part, the same: {1e6 * core['seconds']:.0f} µs, {ratio:.1f} times ours, "
+        f"off by {off:.1e}; from the same velocity its ball ends {miss:.1e} m from the target"
+    )
+
+
+def _figure(first: np.ndarray, last: np.ndarray, title: str) -> Figure:
+    """Draw the first and the last rollout."""
+    figure, ax = panel()
+    for q, alpha, label in ((first, 0.35, "first guess"), (last, 1.0, "solution")):
+        ax.plot(q[:, 0], q[:, 1], "o-", ms=3, color=BLUE, alpha=alpha, label=f"struck by, {label}")
+        ax.plot(q[:, 2], q[:, 3], "o-", ms=3, color=PINK, alpha=alpha, label=f"struck, {label}")
+    ax.plot(*TARGET, "*", ms=14, color=GREEN, label="target")
+    ax.set(
+        aspect="equal",
+        xlabel="x [m]",
+        ylabel="y [m]",
+        title=title,
+    )
+    ax.legend(fontsize=8)
+    return figure
 
 
 def _polygon_balls() -> LcpSystem:

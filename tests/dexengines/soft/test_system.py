@@ -90,7 +90,7 @@ def test_without_room_derivatives_are_nan_and_the_need_is_reported():
 @pytest.mark.slow
 @pytest.mark.parametrize(("real", "within"), [(jnp.float64, 1e-11), (jnp.float32, 2e-4)])
 @pytest.mark.parametrize("dissipation", [paper_dissipation, smooth_dissipation])
-def test_one_pass_gives_what_the_law_in_jax_gives(dissipation, real, within):
+def test_one_pass_equals_the_law_in_jax(dissipation, real, within):
     """All parts of the contact; in float32 the law in JAX has its own rounding."""
     system = free_pair(dissipation=dissipation)
     data = jax.tree.map(lambda x: x.astype(real) if x.dtype.kind == "f" else x, system.data)
