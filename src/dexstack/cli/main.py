@@ -31,7 +31,7 @@ COMMANDS = {
     "record": "record a running graph into a bag",
     "replay": "publish a bag again, or draw a recording",
     "diagnose": "check the layers under a device, one after the other",
-    "capture": "record what a device's bus says, for bug reports and tests",
+    "capture": "record the traffic of a device's bus, for bug reports and tests",
     "calibrate": "calibrate hand, camera and tags",
     "doctor": "check the installation, and how to fix it",
 }

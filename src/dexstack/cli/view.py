@@ -39,7 +39,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     p.add_argument("--dt", type=arguments.positive, metavar="S", help="time step (default: the file's)")
     p.add_argument("--keyframe", metavar="NAME", help="keyframe to start from, with its controls")
-    p.add_argument("--materials", type=Path, metavar="FILE", help="YAML of materials; see docs/scenes.md")
+    p.add_argument("--materials", type=Path, metavar="FILE", help="YAML of materials; see docs/engines.md")
     p.add_argument("--out", type=Path, metavar="FILE", help="write a page with films instead of the live one")
     p.add_argument(
         "--seconds", type=arguments.positive, default=3.0, metavar="S", help="simulated time of the films"
