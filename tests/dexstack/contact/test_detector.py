@@ -1,5 +1,5 @@
-"""The contact detector against brute force over every query point, against coal, and against bad
-luck."""
+"""The contact detector against brute force over every query point, against coal, and with extreme
+input."""
 
 import coal
 import numpy as np
@@ -47,7 +47,7 @@ def body_poses(hand, q):
 
 
 def states(hand, count, seed, reach=0.05):
-    """Objects turned anyhow, in and around the hand; fingers anywhere within their limits, some in
+    """Objects of random orientation in and around the hand; fingers anywhere within their limits, some in
     the home pose."""
     rng = np.random.default_rng(seed)
     for k in range(count):
@@ -152,9 +152,9 @@ def link_distance(hand, body, R, p, hull, pose):
     )
 
 
-def test_links_are_as_far_away_as_coal_says(hand, obj, detector):
-    """Query points on a link miss what touches between them by less than their spacing allows, and
-    never see it nearer than it is."""
+def test_distances_of_links_agree_with_coal(hand, obj, detector):
+    """Query points overestimate the distance by no more than their spacing allows, and never
+    underestimate it."""
     hull, query = convex(obj.mesh), robot_query_points(hand, PARAMS.spacing)
     error = []
     for pose, q in states(hand, 60, 3):
@@ -177,9 +177,8 @@ def test_links_are_as_far_away_as_coal_says(hand, obj, detector):
     assert abs(error.mean()) < 1e-3
 
 
-def test_the_palm_is_never_lost(hand, obj, detector):
-    """Wherever the object touches the palm, a palm slot says so and how far; whatever the fingers
-    do."""
+def test_the_palm_always_has_a_slot(hand, obj, detector):
+    """Wherever the object touches the palm, a palm slot has its distance, independent of the fingers."""
     hull = convex(obj.mesh)
     rng = np.random.default_rng(4)
     palm = [(coal.Box(*(2 * np.asarray(shape.size))), shape) for shape in hand.bodies[0].shapes]
@@ -274,7 +273,7 @@ def test_it_is_compiled_once(hand, detector, compilations):
     assert len(compilations) == before
 
 
-def test_empty_contacts_hold_their_promise():
+def test_empty_contacts_are_inactive_and_finite():
     empty = empty_contacts(5)
     assert not empty.active.any() and np.all(empty.phi == 1.0) and np.all(empty.link == GROUND)
     np.testing.assert_array_equal(np.linalg.norm(empty.nhat_W, axis=1), 1.0)
