@@ -28,7 +28,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "pressures; the page switches the engine during the simulation. Ctrl-C ends it. With --out, write a "
         "self-contained page instead, with a film per engine and curves to compare. Controls stay at their "
         "initial values.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument("scene", type=Path, help="MJCF or URDF file")
     p.add_argument(
@@ -40,7 +39,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     p.add_argument("--dt", type=arguments.positive, metavar="S", help="time step (default: the file's)")
     p.add_argument("--keyframe", metavar="NAME", help="keyframe to start from, with its controls")
-    p.add_argument("--materials", type=Path, metavar="FILE", help="YAML of materials; see docs/scenes.md")
+    p.add_argument("--materials", type=Path, metavar="FILE", help="YAML of materials; see docs/engines.md")
     p.add_argument("--out", type=Path, metavar="FILE", help="write a page with films instead of the live one")
     p.add_argument(
         "--seconds", type=arguments.positive, default=3.0, metavar="S", help="simulated time of the films"

@@ -26,7 +26,7 @@ torque of a joint that has obeyed explains the motion of no other joint.
 Whether a torque explains a motion is decided by speed and torque since the motion began: by slope
 and correlation through zero and by the same about their means. Both pass the same low-pass first,
 because a hand measures on its own clock: the age of a set of angles varies, and steady motion
-appears uneven. docs/hand.md has measurements of hands in order.
+appears uneven.
 """
 
 from __future__ import annotations
@@ -207,6 +207,11 @@ class MotionWatch:
         self._paths = np.zeros((self._length, n))
         self._yes, self._too = np.zeros(n, bool), np.zeros(n, bool)
         self.forget()
+
+    @property
+    def opposed(self) -> np.ndarray:
+        """Present motion of each joint against its own torque (n,) [rad]."""
+        return self._against.went
 
     def forget(self) -> None:
         """Start again, as after enabling the servo."""

@@ -1,4 +1,4 @@
-"""The page of a whole graph, and of its bag, in a browser; makes the picture of docs/monitor.md.
+"""The page of a whole graph, and of its bag, in a browser; makes the picture of docs/ros2.md.
 
 ``DEXSTACK_PICTURES=docs python -m pytest -m slow tests/dexstack/nodes/test_page_of_a_run.py``
 writes ``docs/monitor.png``.
