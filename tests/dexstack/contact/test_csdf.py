@@ -84,9 +84,6 @@ def test_outside_the_distance_agrees_with_coal(case):
     mesh, planes = case
     points = outside(mesh, 1500)
     excess = np.asarray(plane_distance(jnp.asarray(points), *arrays(planes))) - coal_distance(mesh, points)
-    print(
-        f"C-SDF − coal: {1e3 * excess.min():.2f} … {1e3 * excess.max():.2f} mm, median {1e3 * np.median(excess):.3f} mm"
-    )
     assert excess.max() <= SMOOTHING + 1e-6
     assert excess.min() >= -1.1 * planes.distance_error
     assert np.median(np.abs(excess)) < 5e-4

@@ -168,9 +168,6 @@ def test_distances_of_links_agree_with_coal(hand, obj, detector):
                 )
                 error.append(ours - theirs)
     error = np.array(error)
-    print(
-        f"{obj.name}: detector − coal over {error.size} links: {1e3 * error.min():.2f} … {1e3 * error.max():.2f} mm"
-    )
     assert error.size > 50
     assert error.min() > -1.1 * support_planes(obj.mesh, PARAMS.num_planes).distance_error
     assert error.max() < PARAMS.spacing / np.sqrt(2) + 3e-4  # a corner in the middle of four points
@@ -212,9 +209,6 @@ def test_the_palm_always_has_a_slot(hand, obj, detector):
             assert found.active.any()
             error.append(found.phi[found.active].min() - theirs)
     error = np.array(error)
-    print(
-        f"{obj.name}: palm slot − coal over {error.size} poses: {1e3 * error.min():.2f} … {1e3 * error.max():.2f} mm"
-    )
     assert error.size > 100
     assert error.min() > -2e-3 and error.max() < 4e-3
 
