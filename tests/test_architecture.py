@@ -51,6 +51,10 @@ def test_nothing_stands_on_the_nodes_or_the_commands():
     assert {part for part, others in needs().items() if others & LAST} <= LAST
 
 
+def test_only_commands_import_onboarding():
+    assert {part for part, others in needs().items() if "onboarding" in others} <= {"cli"}
+
+
 def test_only_plants_and_process_import_the_engines():
     importers = set()
     for path in PACKAGE.rglob("*.py"):

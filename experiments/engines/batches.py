@@ -1,13 +1,12 @@
-"""Many scenes at once: steps per second from 1 to 4096 of them, beside MuJoCo's own threaded
+"""Many scenes at once: steps per second of 1 to 4096 scenes, compared with MuJoCo's threaded
 rollout and MJX in the same run.
 
-Cubes of :data:`KINDS` sizes and frictions are thrown along a floor, each rollout at a speed of its
-own: a motion that every engine has to find. Beside every time stands how far the cubes are from
-where MuJoCo has them. A cell takes parts of :data:`PART` steps until its time is over or the cubes
-have gone :data:`STEPS`; its row says how many. What JAX computes runs on the device that the
-command names; MJX takes part where it is installed (extra 'peers').
+Cubes of :data:`KINDS` sizes and frictions are thrown along a floor, each rollout at a different
+speed. Each row also reports the largest distance of the cubes from MuJoCo's. A cell runs parts of
+:data:`PART` steps until its time is over or :data:`STEPS` steps are done. JAX uses the device that
+the output names; MJX is included if installed (extra 'peers').
 
-Asked for: no cube farther off than :data:`OFF`.
+Required: no cube farther from MuJoCo's than :data:`OFF`.
 """
 
 from __future__ import annotations
@@ -36,24 +35,25 @@ from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, run
 
 COUNTS = tuple(4**k for k in range(7))
 KINDS = 16
-"""Different scenes; more rollouts share them."""
+"""Number of different scenes; further rollouts share them."""
 STEPS, PART = 300, 25
 OFF = 5e-3
-"""Farthest from MuJoCo's place that passes [m]."""
+"""Largest distance from MuJoCo's position that passes [m]."""
 JUDGED = 64
-"""Rollouts, the first ones, that are held against MuJoCo's."""
+"""Number of rollouts that are compared with MuJoCo's."""
 PEERS = ("MuJoCo's rollout", "MJX")
 XML = """<mujoco><option timestep="0.001" cone="elliptic" impratio="10"/><worldbody>
   <geom name="floor" type="plane" size="0 0 1" friction="0.01"/>
-  <body pos="0 0 {half}"><freejoint/><geom type="box" size="{half} {half} {half}" density="500" friction="{friction}"/></body>
+  <body pos="0 0 {half}"><freejoint/><geom type="box" size="{half} {half} {half}" density="500"
+  friction="{friction}"/></body>
   </worldbody></mujoco>"""
 
 Go = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
-"""From q (N, nq) and v (N, nv) to those :data:`PART` steps later."""
+"""Function from q (N, nq) and v (N, nv) to those :data:`PART` steps later."""
 
 
 def models() -> list[mujoco.MjModel]:
-    """One of every kind."""
+    """Return one model of each kind."""
     return [
         mujoco.MjModel.from_xml_string(
             XML.format(half=0.03 + 0.03 * k / KINDS, friction=0.2 + 0.3 * (5 * k % KINDS) / KINDS)
@@ -63,14 +63,15 @@ def models() -> list[mujoco.MjModel]:
 
 
 def starts(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """q (n, 7), v (n, 6) of the first n rollouts, the k-th of kind k modulo :data:`KINDS`."""
+    """Return q (n, 7) and v (n, 6) of the first n rollouts, the k-th of kind k modulo
+    :data:`KINDS`."""
     v = np.zeros((n, 6))
     v[:, 0] = 1.0 + 0.5 * np.arange(n) / COUNTS[-1]
     return np.array([model.qpos0 for model in models()])[np.arange(n) % KINDS], v
 
 
 def engine(scenes: Sequence[Scene], n: int, threads: int) -> Go:
-    """One of dexstack's, its scenes one of every kind."""
+    """Return the rollout of an engine, given one scene of each kind."""
     many, controls = [scenes[k % KINDS] for k in range(n)], np.zeros((PART, 0))
 
     def go(q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -81,7 +82,7 @@ def engine(scenes: Sequence[Scene], n: int, threads: int) -> Go:
 
 
 def mujoco_peer(kinds: Sequence[mujoco.MjModel], n: int, threads: int) -> Go:
-    """MuJoCo's own, called as its documentation says."""
+    """Return MuJoCo's rollout, called as in its documentation."""
     room = [mujoco.MjData(kinds[0]) for _ in range(threads)]
     many = [kinds[k % KINDS] for k in range(n)]
 
@@ -95,7 +96,7 @@ def mujoco_peer(kinds: Sequence[mujoco.MjModel], n: int, threads: int) -> Go:
 
 
 def mjx_peer(kinds: Sequence[mujoco.MjModel], n: int, threads: int) -> Go:
-    """MJX, in its single precision, a model of its own for every rollout."""
+    """Return MJX's rollout, in single precision, with a separate model for each rollout."""
     from mujoco import mjx
 
     every, kind = (
@@ -108,9 +109,7 @@ def mjx_peer(kinds: Sequence[mujoco.MjModel], n: int, threads: int) -> Go:
     blank = mjx.put_data(kinds[0], mujoco.MjData(kinds[0]))
 
     def one(leaves: list[jax.Array], q: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
-        model = kind.unflatten(
-            leaves
-        )  # what is not a leaf is the first one's: of height fields, of which there is none
+        model = kind.unflatten(leaves)  # fields that are no leaves are the first model's: height fields
         end, _ = jax.lax.scan(
             lambda d, _: (mjx.step(model, d), None), blank.replace(qpos=q, qvel=v), None, PART
         )
@@ -119,7 +118,7 @@ def mjx_peer(kinds: Sequence[mujoco.MjModel], n: int, threads: int) -> Go:
     mapped = jax.jit(jax.vmap(one, in_axes=([None if same else 0 for same in shared], 0, 0)))
 
     def go(q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, ...]:
-        with jax.numpy_rank_promotion("allow"):  # which MJX needs, whatever its caller forbids
+        with jax.numpy_rank_promotion("allow"):  # MJX needs it
             return tuple(
                 np.asarray(x, float) for x in mapped(many, q.astype(np.float32), v.astype(np.float32))
             )
@@ -129,15 +128,15 @@ def mjx_peer(kinds: Sequence[mujoco.MjModel], n: int, threads: int) -> Go:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a cell may take."""
+    """Limits of a cell."""
 
     seconds: float
     threads: int
 
 
 def cell(who: str, n: int, kinds: Sequence[Any], right: np.ndarray, limits: Limits) -> dict[str, Any]:
-    """One count of one who takes part, with models or scenes; ``right`` (parts + 1, judged, 3) are
-    MuJoCo's places after every part."""
+    """Return the row of one method at one count, given models or scenes; ``right`` (parts + 1,
+    judged, 3) are MuJoCo's positions after each part."""
     begin = time.perf_counter()
     go = {PEERS[0]: mujoco_peer, PEERS[1]: mjx_peer}.get(who, engine)(kinds, n, limits.threads)
     q, v = starts(n)
@@ -162,7 +161,7 @@ def cell(who: str, n: int, kinds: Sequence[Any], right: np.ndarray, limits: Limi
 
 
 def batches(args: argparse.Namespace) -> Outcome:
-    """All who take part, all counts."""
+    """Run all methods at all counts."""
     kinds, counts = models(), [n for n in COUNTS if n <= args.largest]
     limits = Limits(args.seconds, args.threads or len(os.sched_getaffinity(0)))
     device = f"{jax.devices()[0].platform}, {jax.devices()[0].device_kind}"
@@ -178,7 +177,7 @@ def batches(args: argparse.Namespace) -> Outcome:
         right.append(q[:, :3])
     rows = []
     for who in (*args.engines, PEERS[0], *(PEERS[1:] if mjx else ())):
-        note(f"{who} is being made ready")
+        note(f"preparing {who}")
         made = [load(model, who) for model in kinds] if who in ENGINES else kinds
         for n in counts:
             if who == PEERS[1] and n > args.mjx_largest:
@@ -199,8 +198,8 @@ def batches(args: argparse.Namespace) -> Outcome:
         "scenes",
         "steps of each",
         "steps/s of all",
-        "off MuJoCo's [mm]",
-        "made and compiled in [s]",
+        "distance from MuJoCo's [mm]",
+        "load and compile [s]",
     )
     title = f"JAX on {device}, {limits.threads} threads" + ("" if mjx else ", MJX not installed")
     return Outcome(results, _picture(rows), [table(title, columns, shown)])
@@ -220,26 +219,32 @@ def _picture(rows: Sequence[dict[str, Any]]) -> Figure:
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--engines", nargs="*", choices=list(ENGINES), default=list(ENGINES), help="which engines")
     p.add_argument(
-        "--largest", type=arguments.positive_int, default=COUNTS[-1], metavar="N", help="most scenes at once"
+        "--engines", nargs="*", choices=list(ENGINES), default=list(ENGINES), help="engines to run"
+    )
+    p.add_argument(
+        "--largest",
+        type=arguments.positive_int,
+        default=COUNTS[-1],
+        metavar="N",
+        help="largest number of scenes",
     )
     p.add_argument(
         "--mjx-largest",
         type=arguments.positive_int,
         default=COUNTS[-1],
         metavar="N",
-        help="most of MJX; a part of 4096 takes minutes",
+        help="largest number of scenes for MJX; a part of 4096 takes minutes",
     )
     p.add_argument(
         "--seconds",
         type=arguments.positive,
         default=5.0,
         metavar="S",
-        help="time of a cell, after which it begins no part",
+        help="time after which a cell starts no further part",
     )
     p.add_argument(
-        "--threads", type=arguments.positive_int, metavar="N", help="threads (default: as many as cores)"
+        "--threads", type=arguments.positive_int, metavar="N", help="threads (default: number of cores)"
     )
 
 

@@ -1,16 +1,17 @@
-"""A round fingertip pressed on a plate by 10 N, in every engine: how deep it goes, against the
-closed form of each engine's own law.
+"""Depth of a round fingertip pressed on a plate with 10 N, in every engine, against the closed form
+of the engine's contact law.
 
-A sphere on a slide, without gravity and friction. In the formulas δ is the depth, R the radius and
-F the force:
+A sphere on a slide, without gravity and friction. δ is the depth, R the radius, F the force:
 
-    mujoco         F = k δ/R_c,  R_c = (1 − d)/d m̂⁻¹,  k = d/(d_max T)²        impedance d(δ),
-    [Computation, eq. 6 and 11] hydroelastic   F = 2π E (a²/2 − (R³ − h³)/(3 R)),  h = R − δ, a² =
-    R² − h²     p = E depth/R on the plate soft           F = ∫ e^(−u/ε2)/ε2  k ε3 log(1 + e^((δ −
-    u)/ε3)) du               heights u are even on a sphere lcp            δ ≤ 0: bodies never
-    overlap, and keep a gap that the engine needs
+    mujoco         F = k δ/R_c,  R_c = (1 − d)/d m̂⁻¹,  k = d/(d_max T)²
+                   with impedance d(δ) [Computation, eq. 6 and 11]
+    hydroelastic   F = 2π E (a²/2 − (R³ − h³)/(3 R)),  h = R − δ,  a² = R² − h²
+                   from p = E depth/R on the plate
+    soft           F = ∫ e^(−u/ε2)/ε2  k ε3 log(1 + e^((δ − u)/ε3)) du
+                   heights u are uniform on a sphere
+    lcp            δ ≤ 0: bodies keep a small gap
 
-Asked for: within :data:`LIMIT` of that, and in lcp no overlap of more than :data:`NOTHING`.
+Required: within :data:`LIMIT` of that, and in lcp no overlap of more than :data:`NOTHING`.
 """
 
 from __future__ import annotations
@@ -33,10 +34,12 @@ RADIUS, MASS, FORCE = 0.0125, 0.05, 10.0
 """[m, kg, N]"""
 SECONDS = 0.5
 MODULUS, STIFFNESS, RESOLUTION = 2e5, 1e4, 5e-4
-"""Of hydroelastic [Pa], of soft [N/m], of the sphere's mesh and points [m]."""
+"""Modulus of hydroelastic [Pa], stiffness of soft [N/m], spacing of the sphere's mesh and points
+[m]."""
 LIMIT, NOTHING = 0.02, 1e-9
-"""Relative, and [m]."""
-XML = f"""<mujoco><option timestep="0.001" gravity="0 0 0"/><worldbody><geom name="plate" type="plane" size="1 1 1" condim="1"/>
+"""Relative error, and overlap [m]."""
+XML = f"""<mujoco><option timestep="0.001" gravity="0 0 0"/><worldbody><geom name="plate" type="plane"
+size="1 1 1" condim="1"/>
   <body pos="0 0 {RADIUS}"><joint name="down" type="slide" axis="0 0 1" damping="20"/>
   <geom name="tip" size="{RADIUS}" mass="{MASS}" condim="1"/></body></worldbody>
   <actuator><motor joint="down"/></actuator></mujoco>"""
@@ -47,7 +50,7 @@ MATERIALS = {
 
 
 def of_mujoco(depth: float) -> float:
-    """F [N]."""
+    """Return F [N]."""
     model = mujoco.MjModel.from_xml_string(XML)
     low, high, width, middle, power = model.geom_solimp[1]
     x = min(depth / width, 1.0)
@@ -62,17 +65,20 @@ def of_mujoco(depth: float) -> float:
 
 
 def of_hydroelastic(depth: float) -> float:
-    """F [N]."""
+    """Return F [N]."""
     h = RADIUS - depth
     return 2.0 * np.pi * MODULUS * ((RADIUS**2 - h**2) / 2.0 - (RADIUS**3 - h**3) / (3.0 * RADIUS))
 
 
 def of_soft(depth: float) -> float:
-    """F [N]."""
+    """Return F [N]."""
     from dexengines.soft.scene import LAW
 
     eps2, eps3 = float(LAW.eps2), float(LAW.eps3)
-    felt = lambda u: np.exp(-u / eps2) / eps2 * STIFFNESS * eps3 * np.logaddexp(0.0, (depth - u) / eps3)  # noqa: E731
+
+    def felt(u: float) -> float:
+        return np.exp(-u / eps2) / eps2 * STIFFNESS * eps3 * np.logaddexp(0.0, (depth - u) / eps3)
+
     return quad(felt, 0.0, 2.0 * RADIUS, points=(eps2, depth, depth + eps3), limit=200)[0]
 
 
@@ -84,7 +90,7 @@ LAWS: dict[str, Callable[[float], float]] = {
 
 
 def pressed(engine: str) -> dict[str, Any]:
-    """Depth at rest in one engine, and in its closed form."""
+    """Return the depth at rest in one engine, and in closed form."""
     scene = load(mujoco.MjModel.from_xml_string(XML), engine, materials=MATERIALS)
     state = scene.rollout(scene.reset(), np.full((round(SECONDS / scene.dt), 1), -FORCE))
     depth, speed = -float(state.q[-1, 0]), float(abs(state.v[-1, 0]))
@@ -103,7 +109,7 @@ def pressed(engine: str) -> dict[str, Any]:
 
 
 def fingertip(args: argparse.Namespace) -> Outcome:
-    """All engines asked for."""
+    """Run the selected engines."""
     rows = []
     for engine in args.engines:
         note(engine)
@@ -116,21 +122,14 @@ def fingertip(args: argparse.Namespace) -> Outcome:
         "passed": all(r["reached"] for r in rows),
     }
     shown = [[r["engine"], 1e3 * r["depth_m"], 1e3 * r["closed_form_m"], r["reached"]] for r in rows]
-    return Outcome(
-        results,
-        None,
-        [
-            table(
-                f"a fingertip under {FORCE:g} N",
-                ("engine", "depth [mm]", "closed form [mm]", "reached"),
-                shown,
-            )
-        ],
-    )
+    columns = ("engine", "depth [mm]", "closed form [mm]", "reached")
+    return Outcome(results, None, [table(f"a fingertip under {FORCE:g} N", columns, shown)])
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES), help="which engines")
+    p.add_argument(
+        "--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES), help="engines to run"
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

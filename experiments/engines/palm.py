@@ -1,8 +1,8 @@
-"""An object on the palm of the Allegro hand for 60 s, in every engine: at rest, faster than real
-time, nothing reported.
+"""An object on the palm of the Allegro hand for 60 s in every engine: at rest, faster than real
+time, without reported trouble.
 
-The hand holds its pose under its servo. One threshold for all engines, :data:`DRIFT`, a millimetre:
-chosen knowing that soft contact had crept by 0.9 mm in a minute.
+The hand holds its pose under its servo. All engines share the threshold :data:`DRIFT` of a
+millimetre, which was chosen knowing that soft contact had crept by 0.9 mm in a minute.
 """
 
 from __future__ import annotations
@@ -27,19 +27,18 @@ from experiments.engines.suite import depths
 from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, run
 
 SETTLED = 5.0
-"""The start pose puts the cube's centre right over the palm's edge: it tips, by the 0.8 mm that a
-finger's link lies lower [s]."""
+"""Time for which the cube, whose centre starts over the palm's edge, may tip on a finger's link
+[s]."""
 DRIFT = 1e-3
-"""Farthest that a resting object may be, at any time after :data:`SETTLED`, from where it lay then
-[m]."""
+"""Largest distance of the object from its position at :data:`SETTLED`, at any later time [m]."""
 FRAMES = 10
-"""Looks at penetration in a second."""
+"""Samples of penetration per second."""
 KP = 1.0
-"""Of the servo that holds the hand [N m/rad]."""
+"""Gain of the hand's servo [N m/rad]."""
 
 
 def rest_on_palm(name: str, of: str, seconds: float) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
-    """One engine: its figures, times (n,) [s] and the object's places (n, 3) [m]."""
+    """Return the figures of one engine, times (n,) [s] and the object's positions (n, 3) [m]."""
     hand, obj = load_hand(), load_object(of)
     gravity, start = GravityCompensation(hand), obj.start("allegro")
     pose = hand.pose(start.hand_pose)
@@ -78,7 +77,7 @@ def rest_on_palm(name: str, of: str, seconds: float) -> tuple[dict[str, Any], np
 
 
 def palm(args: argparse.Namespace) -> Outcome:
-    """All engines asked for, one after another."""
+    """Run the selected engines one after another."""
     figure = Figure(figsize=(4.0 * len(args.plants), 6.0), layout="constrained")
     rows = []
     for (ax, below), name in zip(
@@ -106,17 +105,9 @@ def palm(args: argparse.Namespace) -> Outcome:
         "plants": rows,
     }
     results["passed"] = all(row["reached"] for row in rows)
+    lengths = ("dt_s", "drift_m", "depth_worst_m", "depth_mean_m")
     shown = [
-        [
-            *(
-                r["plant"],
-                1e3 * r["dt_s"],
-                1e3 * r["drift_m"],
-                1e3 * r["depth_worst_m"],
-                1e3 * r["depth_mean_m"],
-            ),
-            *(r["real_time_factor"], r["trouble"], r["reached"]),
-        ]
+        [r["plant"], *(1e3 * r[k] for k in lengths), r["real_time_factor"], r["trouble"], r["reached"]]
         for r in rows
     ]
     columns = (
@@ -129,12 +120,12 @@ def palm(args: argparse.Namespace) -> Outcome:
         "reported",
         "reached",
     )
-    title = f"{args.object} on the palm, {args.seconds:g} s: at most {1e3 * DRIFT:g} mm after the first {SETTLED:g} s"
+    title = f"{args.object} on the palm, {args.seconds:g} s: at most {1e3 * DRIFT:g} mm after {SETTLED:g} s"
     return Outcome(results, figure, [table(title, columns, shown)])
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--plants", nargs="+", choices=list(PLANTS), default=list(PLANTS), help="which engines")
+    p.add_argument("--plants", nargs="+", choices=list(PLANTS), default=list(PLANTS), help="engines to run")
     p.add_argument("--object", default="cube", help="name of an object, or the path of an object's YAML")
     p.add_argument("--seconds", type=arguments.positive, default=60.0, metavar="S", help="simulated time")
 

@@ -1,9 +1,9 @@
-"""Same inputs, same bits: a scene rolled out again and again, in several fresh processes, with
-other motions in between.
+"""Same inputs, same bits: a scene rolled out repeatedly in several fresh processes, with other
+motions in between.
 
-Between two replays the engine simulates something else, so that nothing it remembers can help;
-every process loads the scene anew. A replay is the same if every bit of every position and velocity
-is. Written down before it was measured: all of them, in every engine.
+Between two replays the engine simulates another motion, so that retained guesses differ; each
+process loads the scene again. Replays are equal if every bit of every position and velocity is.
+Required, as written down before the measurement: all of them, in every engine.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CHOSEN = ("grip", "stack", "tumble")
 
 
 def hashes(name: str, engine: str, runs: int, process: int) -> list[str]:
-    """Of every replay in one process; the first with a fresh scene."""
+    """Return the hash of each replay in one process; the first has a fresh scene."""
     scene = SCENES[name]
     made = load(mujoco.MjModel.from_xml_string(scene.xml), engine)
     start = first_state(made, scene)
@@ -39,11 +39,7 @@ def hashes(name: str, engine: str, runs: int, process: int) -> list[str]:
     rng, found = np.random.default_rng(process), []
     for _ in range(runs):
         states = made.rollout(start, controls)
-        found.append(
-            hashlib.sha256(
-                np.ascontiguousarray(states.q).tobytes() + np.ascontiguousarray(states.v).tobytes()
-            ).hexdigest()
-        )
+        found.append(hashlib.sha256(states.q.tobytes() + states.v.tobytes()).hexdigest())
         made.rollout(
             start._replace(v=start.v + 0.1 * rng.standard_normal(start.v.shape)), controls[: STEPS // 4]
         )
@@ -51,7 +47,7 @@ def hashes(name: str, engine: str, runs: int, process: int) -> list[str]:
 
 
 def replays(args: argparse.Namespace) -> Outcome:
-    """All scenes in all engines."""
+    """Run the selected scenes and engines."""
     rows: list[dict[str, Any]] = []
     share = -(-args.runs // args.processes)
     for name in args.scenes:
@@ -96,9 +92,11 @@ def _arguments(p: argparse.ArgumentParser) -> None:
         metavar="N",
         help="fresh processes that share them",
     )
-    p.add_argument("--jobs", type=arguments.positive_int, default=1, metavar="N", help="of them side by side")
-    p.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES), help="which engines")
-    p.add_argument("--scenes", nargs="+", choices=list(SCENES), default=list(CHOSEN), help="which scenes")
+    p.add_argument("--jobs", type=arguments.positive_int, default=1, metavar="N", help="processes at a time")
+    p.add_argument(
+        "--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES), help="engines to run"
+    )
+    p.add_argument("--scenes", nargs="+", choices=list(SCENES), default=list(CHOSEN), help="scenes to run")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

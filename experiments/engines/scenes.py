@@ -1,8 +1,8 @@
-"""Scenes that physics decides, each with one threshold for all engines.
+"""Scenes with a known outcome, each with one threshold for all engines.
 
-The thresholds were written down before any engine was measured. A scene is an MJCF text, the time
-it runs, what is judged of the states it went through, and the largest value that passes. What an
-engine does not claim is left out by name.
+The thresholds were written down before any engine was measured. A scene is an MJCF text, its
+duration, a figure computed from its states, and the largest value that passes. Scenes may name the
+engines that claim them.
 """
 
 from __future__ import annotations
@@ -17,42 +17,51 @@ from dexengines.scene import State
 
 G = 9.81
 _FLOOR = '<geom name="floor" type="plane" size="0 0 1" friction="0.01"/>'
-_BOX = '<body name="{name}" pos="{pos}"><freejoint/><geom name="{name}" type="box" size="0.05 0.05 0.05" mass="0.5" friction="{mu}"/></body>'
-_BALL = '<body name="{name}" pos="{pos}"><freejoint/><geom name="{name}" type="sphere" size="0.05" mass="0.5" friction="0.5"/></body>'
+_BOX = (
+    '<body name="{name}" pos="{pos}"><freejoint/><geom name="{name}" type="box" size="0.05 0.05 0.05" '
+    'mass="0.5" friction="{mu}"/></body>'
+)
+_BALL = (
+    '<body name="{name}" pos="{pos}"><freejoint/><geom name="{name}" type="sphere" size="0.05" '
+    'mass="0.5" friction="0.5"/></body>'
+)
 
 
 def _model(
     body: str, *, dt: float = 1e-3, gravity: tuple[float, ...] = (0.0, 0.0, -G), more: str = ""
 ) -> str:
     numbers = " ".join(f"{x:.12g}" for x in gravity)
-    option = f'<option timestep="{dt}" gravity="{numbers}" cone="elliptic" impratio="10" integrator="implicitfast"/>'
+    option = (
+        f'<option timestep="{dt}" gravity="{numbers}" cone="elliptic" impratio="10" '
+        f'integrator="implicitfast"/>'
+    )
     return f"<mujoco>{option}<worldbody>{body}</worldbody>{more}</mujoco>"
 
 
 @dataclass(frozen=True)
 class Scene:
-    """One scene and its judgement."""
+    """A scene and its judgement."""
 
     name: str
     says: str
-    """What is judged, with its unit."""
+    """Description of the figure, with its unit."""
     xml: str
     seconds: float
     judge: Callable[[State], float]
-    """Of the states (T + 1, …) of a run."""
+    """Figure of the states (T + 1, …) of a run."""
     limit: float
     q: Mapping[int, float] = field(default_factory=dict)
     v: Mapping[int, float] = field(default_factory=dict)
-    """Entries of the first state that differ from the model's own."""
+    """Entries of the initial state that differ from the model's."""
     control: tuple[float, ...] = ()
     only: tuple[str, ...] = ()
-    """Engines that claim it; all if empty."""
+    """Engines that claim the scene; all if empty."""
     conserves: bool = False
-    """Whether energy stays as it is."""
+    """True if the scene conserves energy."""
 
 
 def _pendulum(state: State) -> float:
-    """Against MuJoCo's Runge–Kutta at a hundredth of the step [rad]."""
+    """Return the difference from MuJoCo's Runge–Kutta at a hundredth of the step [rad]."""
     model = mujoco.MjModel.from_xml_string(PENDULUM.xml)
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_RK4
     model.opt.timestep /= 100.0
@@ -70,13 +79,13 @@ def _relative(found: float, right: float) -> float:
 
 
 def _still(z: float) -> Callable[[State], float]:
-    """How far a first body's height is from z at the end [m], or infinite where it still moves
+    """Return the final distance of the first body's height from z [m], infinite if it still moves
     faster than 2 mm/s."""
     return lambda s: float(abs(s.q[-1, 2] - z)) if np.linalg.norm(s.v[-1, :3]) < 2e-3 else np.inf
 
 
 def _kept(inertia: np.ndarray) -> Callable[[State], float]:
-    """Relative change of the angular momentum's size."""
+    """Return the relative change of the angular momentum's magnitude."""
 
     def change(s: State) -> float:
         size = np.linalg.norm(s.v[:, 3:6] * inertia, axis=1)
@@ -89,8 +98,10 @@ PENDULUM = Scene(
     "pendulum",
     "two links, angles [rad]",
     _model(
-        '<body pos="0 0 1"><joint axis="0 1 0"/><geom type="capsule" fromto="0 0 0 0 0 -0.3" size="0.02" mass="0.3" contype="0"'
-        ' conaffinity="0"/><body pos="0 0 -0.3"><joint axis="0 1 0"/><geom type="capsule" fromto="0 0 0 0 0 -0.3" size="0.02" mass="0.3"'
+        '<body pos="0 0 1"><joint axis="0 1 0"/><geom type="capsule" fromto="0 0 0 0 0 -0.3" size="0.02" '
+        'mass="0.3" contype="0"'
+        ' conaffinity="0"/><body pos="0 0 -0.3"><joint axis="0 1 0"/><geom type="capsule" fromto="0 0 0 0 0 '
+        '-0.3" size="0.02" mass="0.3"'
         ' contype="0" conaffinity="0"/></body></body>'
     ),
     1.0,
@@ -102,8 +113,10 @@ PENDULUM = Scene(
 _SLIDE = _model(_FLOOR + _BOX.format(name="box", pos="0 0 0.05", mu=0.4))
 _TILT = np.radians(20.0)
 _GRIP = (
-    '<body name="left" pos="-0.071 0 0.5"><joint name="left" type="slide" axis="1 0 0"/><geom name="left" type="box" size="0.02 0.04 0.04"'
-    ' mass="0.2" friction="0.5"/></body><body name="right" pos="0.071 0 0.5"><joint name="right" type="slide" axis="-1 0 0"/>'
+    '<body name="left" pos="-0.071 0 0.5"><joint name="left" type="slide" axis="1 0 0"/><geom name="left" '
+    'type="box" size="0.02 0.04 0.04"'
+    ' mass="0.2" friction="0.5"/></body><body name="right" pos="0.071 0 0.5"><joint name="right" '
+    'type="slide" axis="-1 0 0"/>'
     '<geom name="right" type="box" size="0.02 0.04 0.04" mass="0.2" friction="0.5"/></body>'
 )
 SCENES = {
@@ -128,7 +141,7 @@ SCENES = {
         ),
         Scene(
             "slide",
-            "way of a box of 1 m/s, of v²/2μg",
+            "distance of a box of 1 m/s, relative to v²/2μg",
             _SLIDE,
             0.6,
             lambda s: _relative(s.q[-1, 0], 1.0 / (2 * 0.4 * G)),
@@ -148,7 +161,7 @@ SCENES = {
         ),
         Scene(
             "stack",
-            "how far the upper box leaves its place in 2 s [m]",
+            "displacement of the upper box in 2 s [m]",
             _model(
                 _FLOOR
                 + _BOX.format(name="low", pos="0 0 0.0501", mu=0.5)
@@ -160,7 +173,7 @@ SCENES = {
         ),
         Scene(
             "roll",
-            "end speed of a thrown ball, of 5/7 v",
+            "final speed of a thrown ball, relative to 5/7 v",
             _model(_FLOOR + _BALL.format(name="ball", pos="0 0 0.05")),
             0.5,
             lambda s: _relative(s.v[-1, 0], 5.0 / 7.0),
@@ -195,7 +208,7 @@ SCENES = {
         ),
         Scene(
             "bounce",
-            "second height of a ball (e 0.8), of e² h",
+            "second height of a ball (e 0.8), relative to e² h",
             _model(
                 _FLOOR + _BALL.format(name="ball", pos="0 0 0.25"),
                 more='<custom><numeric name="contact_restitution" data="0.8"/></custom>',
@@ -207,4 +220,4 @@ SCENES = {
         ),
     )
 }
-"""All of them by name."""
+"""All scenes by name."""

@@ -1,8 +1,8 @@
-"""Scenes that physics decides in every engine: one threshold per scene, time per step, penetration
+"""Scenes with a known outcome in every engine: one threshold per scene, time per step, penetration
 and energy.
 
-Penetration is MuJoCo's distance of the model's own geoms, whatever the engine; energy is counted
-where a scene conserves it. What an engine does not claim is not run.
+Penetration is MuJoCo's distance of the model's geoms for all engines; energy is reported for scenes
+that conserve it. Scenes that an engine does not claim are not run.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from experiments.engines.scenes import SCENES, Scene
 from experiments.harness import BLUE, GREY, PINK, Outcome, run
 
 EVERY = 10
-"""Steps between two looks at penetration."""
+"""Steps between two samples of penetration."""
 FRAMES = 25
-"""About so many of them are kept of a scene."""
+"""Approximate number of samples that a result keeps of a scene."""
 
 
 def first_state(made: engine_scene.Scene, scene: Scene) -> State:
-    """The state that a scene starts from."""
+    """Return the initial state of a scene."""
     state = made.reset()
     q, v = state.q.copy(), state.v.copy()
     for values, changes in ((q, scene.q), (v, scene.v)):
@@ -41,14 +41,14 @@ def first_state(made: engine_scene.Scene, scene: Scene) -> State:
 
 
 def rollout(made: engine_scene.Scene, scene: Scene) -> State:
-    """All states (T + 1, …) of a scene in an engine."""
+    """Return the states (T + 1, …) of a scene in an engine."""
     steps = round(scene.seconds / made.dt)
     controls = np.tile(scene.control, (steps, 1)) if scene.control else np.zeros((steps, made.model.nu))
     return made.rollout(first_state(made, scene), controls)
 
 
 def depths(made: engine_scene.Scene, positions: np.ndarray) -> np.ndarray:
-    """(K,) how deep the deepest pair overlaps at positions (K, nq) [m]."""
+    """Return the depth of the deepest overlap (K,) at positions (K, nq) [m]."""
     data, found = mujoco.MjData(made.model), []
     geoms = made.collision.geoms
     for q in positions:
@@ -63,7 +63,7 @@ def depths(made: engine_scene.Scene, positions: np.ndarray) -> np.ndarray:
 
 
 def energies(model: mujoco.MjModel, states: State) -> np.ndarray:
-    """Of every :data:`EVERY`-th state [J]."""
+    """Return the energy of every :data:`EVERY`-th state [J]."""
     data, found = mujoco.MjData(model), []
     for q, v in zip(states.q[::EVERY], states.v[::EVERY], strict=True):
         data.qpos[:], data.qvel[:] = q, v
@@ -75,7 +75,7 @@ def energies(model: mujoco.MjModel, states: State) -> np.ndarray:
 
 
 def judged(scene: Scene, engine: str) -> dict[str, Any]:
-    """One scene in one engine."""
+    """Return the row of one scene in one engine."""
     row: dict[str, Any] = {
         "scene": scene.name,
         "engine": engine,
@@ -84,9 +84,7 @@ def judged(scene: Scene, engine: str) -> dict[str, Any]:
     if not row["claimed"]:
         return row
     made = load(mujoco.MjModel.from_xml_string(scene.xml), engine)
-    made.step(
-        first_state(made, scene), scene.control or None
-    )  # loads or compiles the kernels, outside what is timed
+    made.step(first_state(made, scene), scene.control or None)  # compiles before the timing
     begin = time.process_time()
     states = rollout(made, scene)
     row["step_s"] = (time.process_time() - begin) / (len(states.q) - 1)
@@ -103,7 +101,7 @@ def judged(scene: Scene, engine: str) -> dict[str, Any]:
 
 
 def suite(args: argparse.Namespace) -> Outcome:
-    """All scenes in all engines asked for."""
+    """Run the selected scenes and engines."""
     rows = []
     for name in args.scenes:
         for engine in args.engines:
@@ -124,8 +122,9 @@ def suite(args: argparse.Namespace) -> Outcome:
         [r["scene"], r["engine"], "not claimed", *[""] * 6]
         if not r["claimed"]
         else [
-            r["scene"], r["engine"], "yes" if r["reached"] else "no", r["figure"], r["limit"], 1e6 * r["step_s"],
-            1e6 * r["depth_worst_m"], 1e6 * r["depth_mean_m"], r.get("energy_error_j", ""),
+            r["scene"], r["engine"], "yes" if r["reached"] else "no", r["figure"], r["limit"],
+            *(1e6 * r[key] for key in ("step_s", "depth_worst_m", "depth_mean_m")),
+            r.get("energy_error_j", ""),
         ]
         for r in rows
     ]  # fmt: skip
@@ -145,30 +144,16 @@ def suite(args: argparse.Namespace) -> Outcome:
 
 
 def _picture(rows: Sequence[dict[str, Any]], scenes: Sequence[str], engines: Sequence[str]) -> Figure:
-    """Every figure as a share of its limit."""
+    """Draw each figure as a share of its limit."""
     figure = Figure(figsize=(8.0, 3.6), layout="constrained")
     ax = figure.subplots()
     width = 0.8 / len(engines)
     for k, engine in enumerate(engines):
-        share = [
-            next(
-                (
-                    r["figure"] / r["limit"]
-                    for r in rows
-                    if (r["scene"], r["engine"]) == (s, engine) and r["claimed"]
-                ),
-                0,
-            )
-            for s in scenes
-        ]
+        of_scene = {r["scene"]: r for r in rows if r["engine"] == engine and r["claimed"]}
+        share = [of_scene[s]["figure"] / of_scene[s]["limit"] if s in of_scene else 0.0 for s in scenes]
+        colour = (BLUE, PINK, "#3a9d5d", "#e0a030")[k % 4]
         at = np.arange(len(scenes)) + k * width
-        ax.bar(
-            at,
-            np.clip(share, 1e-6, 1e3),
-            width,
-            label=engine,
-            color=(BLUE, PINK, "#3a9d5d", "#e0a030")[k % 4],
-        )
+        ax.bar(at, np.clip(share, 1e-6, 1e3), width, label=engine, color=colour)
     ax.axhline(1.0, color=GREY)
     ax.set(yscale="log", ylabel="figure / limit", xticks=np.arange(len(scenes)) + 0.4, xticklabels=scenes)
     ax.legend()
@@ -176,8 +161,10 @@ def _picture(rows: Sequence[dict[str, Any]], scenes: Sequence[str], engines: Seq
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES), help="which engines")
-    p.add_argument("--scenes", nargs="+", choices=list(SCENES), default=list(SCENES), help="which scenes")
+    p.add_argument(
+        "--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES), help="engines to run"
+    )
+    p.add_argument("--scenes", nargs="+", choices=list(SCENES), default=list(SCENES), help="scenes to run")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

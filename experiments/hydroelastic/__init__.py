@@ -1,7 +1,1 @@
-"""Experiments of pressure field contact."""
-
-from __future__ import annotations
-
-from dexengines.kernels import keep_kernels
-
-keep_kernels(__name__, "dexengines.hydroelastic")
+"""Figures of the papers on pressure field contact, and comparisons with Drake."""

@@ -1,12 +1,11 @@
-"""A coin slides and spins to rest: one ratio of the two from every start; order of the error in
-step and mesh.
+"""A coin slides and spins to rest: the final ratio of the two from several starts, and the order of
+the error in step and mesh.
 
-A fan of triangles has its points on one ring and forgets its start at once. A disk with points all
-over does not: ε grows as (ωR) to the power of −1/4, so that it still shows where it came from when
-it stops. Whole curves ε(speed) are therefore held, from every start and on three meshes, against
-the integrated equations of the same mesh, and those of the finest mesh against those of the even
-disk. Near rest a fixed step would take all that is left of the speed at once: the steps shrink with
-the speed, and four decades of it are followed.
+A fan of triangles has its points on one ring and forgets its start quickly. A disk with distributed
+points does not: ε grows as (ωR)^(−1/4) and depends on the start until rest. Curves ε(speed) are
+therefore compared, from all starts and on three meshes, with the integrated equations of the same
+mesh, and those of the finest mesh with those of the even disk. Step lengths shrink with the speed,
+over four decades, because a fixed step near rest would remove the whole speed at once.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ COIN_RATIOS = (0.1, 0.2, 0.4, 0.653, 1.0, 2.0, 4.0, 10.0)
 COIN_THEORY = 0.653
 """ε* of a disk with even pressure."""
 MESHES = ((152, 1), (60, 12), (96, 20))
-"""Segments and rings of the disks whose curves are followed; the last one is the finest."""
+"""Segments and rings of the disks whose curves are compared, finest last."""
 LEFT = tuple(10.0 ** (-k / 4) for k in range(1, 17))
-"""Shares of the speed at the start at which curves are compared."""
+"""Fractions of the initial speed at which curves are compared."""
 STEPS = 300
-"""A step takes at most so small a part of the speed that is left."""
+"""A step removes at most 1/STEPS of the current speed."""
 CURVE_LIMIT = 0.005
 """Largest relative difference of curves."""
 COIN_PUBLISHED = 0.64426
@@ -48,7 +47,7 @@ def start_coin(system: HydroelasticSystem, ratio: float, speed: float) -> None:
 
 
 def coin_speeds(system: HydroelasticSystem) -> tuple[float, float]:
-    """v and ωR of a coin [m/s]."""
+    """Return v and ωR of a coin [m/s]."""
     v = system.data.qvel
     return float(np.hypot(v[0], v[1])), float(abs(v[5]) * systems.COIN_RADIUS)
 
@@ -87,15 +86,16 @@ def last_ratio(speeds: np.ndarray, dt: float) -> float:
 
 
 def ring(segments: int = 152) -> tuple[np.ndarray, np.ndarray]:
-    """Centroids (2, n) [m] of a fan's triangles, and their share of the disk's area (n,)."""
+    """Return the centroids (2, n) [m] of a fan's triangles and their shares of the disk's area
+    (n,)."""
     angle = 2 * np.pi * (np.arange(segments) + 0.5) / segments
     x = 2 / 3 * systems.COIN_RADIUS * np.cos(np.pi / segments) * np.array([np.cos(angle), np.sin(angle)])
     return x, np.full(segments, 1 / segments)
 
 
 def faces(segments: int, rings: int) -> tuple[np.ndarray, np.ndarray]:
-    """As :func:`ring`, of the disk that :func:`~experiments.hydroelastic.systems.coin` is simulated
-    with."""
+    """Return the same as :func:`ring` for the disk of
+    :func:`~experiments.hydroelastic.systems.coin`."""
     mesh = systems.disk(systems.COIN_RADIUS, systems.COIN_THICKNESS, segments, rings)
     corners = mesh.vertices_B[mesh.triangles]
     corners = corners[(corners[:, :, 2] < 0).all(axis=1)][:, :, :2]
@@ -153,7 +153,7 @@ def coin_reference(ratio: float = 1.0, segments: int = 152, decades: float = 4.0
 
 
 def even(rings: int = 64, around: int = 128) -> tuple[np.ndarray, np.ndarray]:
-    """As :func:`ring`, of a disk with even pressure: Gauss's points across it."""
+    """Return the same as :func:`ring` for a disk with even pressure, at Gauss points."""
     node, weight = np.polynomial.legendre.leggauss(rings)
     r, share = 0.5 * (1.0 + node), 0.5 * weight * (1.0 + node)  # of ∫ 2 r dr from 0 to 1
     angle = 2 * np.pi * np.arange(around) / around
@@ -183,8 +183,8 @@ def follow(system: HydroelasticSystem, ratio: float, speed: float, steps: int = 
 
 
 def curves(scheme: int, ratios: Sequence[float], speed: float, dt: float) -> list[dict[str, Any]]:
-    """From every start and on all of :data:`MESHES`: the simulated curve beside the mesh's and the
-    disk's."""
+    """Return the simulated curves from all starts on all :data:`MESHES`, with the mesh's and the
+    disk's integrated ones."""
     rows = []
     of_disk = {ratio: integrated(ratio, even(), LEFT) for ratio in ratios}
     for segments, rings in MESHES:
@@ -220,8 +220,8 @@ def curves(scheme: int, ratios: Sequence[float], speed: float, dt: float) -> lis
 def coin(
     scheme: str = "lagged", ratios: Sequence[float] = COIN_RATIOS, speed: float = 5.0, dt: float = 1e-3
 ) -> Outcome:
-    """Every start ends at one ratio of sliding to spinning; the error is of order one in δt and two
-    in the mesh."""
+    """Check that every start ends at one ratio of sliding to spinning, with an error of order one
+    in δt and two in the mesh."""
     rows, ends_of, residual, unsolved = [], [], 0.0, 0
     for ratio in ratios:
         system = systems.coin(dt, SCHEMES[scheme])
@@ -274,9 +274,11 @@ def coin(
     lines = [
         f"ε* = {np.nanmin(ends):.4f} … {np.nanmax(ends):.4f} from ε₀ = {min(ratios):g} … {max(ratios):g}: "
         f"within {100 * off:.2f} % of the error-controlled {reference:.4f} (published: {COIN_PUBLISHED})",
-        f"{len(followed)} curves over {-np.log10(LEFT[-1]):.0f} decades of speed: at most {100 * curve_off:.2f} % from the mesh's, those "
+        f"{len(followed)} curves over {-np.log10(LEFT[-1]):.0f} decades of speed: at most "
+        f"{100 * curve_off:.2f} % from the mesh's, those "
         f"of the finest mesh at most {100 * disk_off:.2f} % from the disk's (limit {100 * CURVE_LIMIT:g} %)",
-        f"order {step_order:.2f} in δt, {size_order:.2f} in the mesh; worst residual {residual:.1e}, {unsolved} steps unsolved",
+        f"order {step_order:.2f} in δt, {size_order:.2f} in the mesh; worst residual {residual:.1e}, "
+        f"{unsolved} steps unsolved",
     ]
     return Outcome(results, figure, lines)
 
@@ -325,7 +327,7 @@ def _order(x: np.ndarray, errors: np.ndarray) -> float:
 
 
 def _study(motions: list[np.ndarray]) -> np.ndarray:
-    """Relative errors of all motions but the last, which is the reference."""
+    """Return the relative errors of all motions but the last, which is the reference."""
     exact = motions[-1]
     return np.array([np.linalg.norm(m - exact) / np.linalg.norm(exact) for m in motions[:-1]])
 

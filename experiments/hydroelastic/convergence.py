@@ -1,4 +1,4 @@
-"""Error of the force of a sphere on a plane against its mesh size: order two."""
+"""Error of the force of a sphere on a plane against its mesh size, of order two."""
 
 from __future__ import annotations
 
@@ -13,27 +13,26 @@ from dexengines.hydroelastic import shapes
 from dexengines.hydroelastic.surface import Workspace, query
 from dexstack.cli.output import table
 from experiments.harness import BLUE, GREY, Outcome, run
-from experiments.hydroelastic.forces import ContactLaw, wrench
+from experiments.hydroelastic.forces import wrench
 
-STATIC = ContactLaw(modulus=1.0)
 RADIUS, PENETRATION, MODULUS = 0.05, 0.01, 1e5
-"""Of the sphere [m, m, Pa]."""
+"""Radius, penetration and modulus of the sphere [m, m, Pa]."""
 SIZES = [0.02, 0.01, 0.005, 0.0025]
-"""Of its mesh [m]."""
+"""Mesh sizes [m]."""
 ORDER = 1.8
-"""Least order between two sizes."""
+"""Lowest order between two sizes that passes."""
 
 
 def sphere_force(radius: float, penetration: float, modulus: float) -> float:
-    """Force [N] of a compliant sphere, p = E (1 − r/R), on a rigid plane: 2πE [a²/2 − (R³ −
-    h³)/(3R)], h = R − δ, a² = R² − h²."""
+    """Return the force [N] of a compliant sphere, p = E (1 − r/R), on a rigid plane: 2πE [a²/2 −
+    (R³ − h³)/(3R)], h = R − δ, a² = R² − h²."""
     h = radius - penetration
     return 2 * math.pi * modulus * ((radius**2 - h**2) / 2 - (radius**3 - h**3) / (3 * radius))
 
 
 def errors(sizes: list[float]) -> tuple[list[float], list[float]]:
-    """Relative error of the force of a sphere on a rigid plane for every mesh size, and the order
-    between successive sizes."""
+    """Return the relative error of the force of a sphere on a rigid plane for each mesh size, and
+    the orders between successive sizes."""
     exact = sphere_force(RADIUS, PENETRATION, MODULUS)
     out, ground = Workspace(), shapes.rigid_half_space()
     R = np.eye(3)
@@ -41,7 +40,7 @@ def errors(sizes: list[float]) -> tuple[list[float], list[float]]:
     for size in sizes:
         ball = shapes.sphere(RADIUS, MODULUS, size=size)
         surface = query(ball, ground, R, np.array([0.0, 0.0, RADIUS - PENETRATION]), R, np.zeros(3), out)
-        errors.append(abs(wrench(surface, STATIC, np.zeros(3))[5] - exact) / exact)
+        errors.append(abs(wrench(surface, np.zeros(3))[5] - exact) / exact)
     orders = [
         math.log(errors[i] / errors[i + 1]) / math.log(sizes[i] / sizes[i + 1]) for i in range(len(sizes) - 1)
     ]

@@ -1,13 +1,13 @@
-"""What the pressure field approximates: finite-strain elasticity of a layer under a rigid sinusoid,
-by finite elements.
+"""Finite-strain elasticity of a layer under a rigid sinusoid by finite elements, the reference of
+the pressure field.
 
-As in Elandt et al., Fig. 6: plane strain, Poisson's ratio 0.3, unit thickness, frictionless above;
-bonded below. The paper does not give the material law, but a flat punch meets a force linear in its
-depth there. So it does in the corotated law used here, with F = R U:
+As in Elandt et al., Fig. 6: plane strain, Poisson's ratio 0.3, unit thickness, frictionless above,
+bonded below. The paper does not give the material law, but a flat punch's force is linear in its
+depth there; so it is in the corotated law used here, with F = R U:
 
     P = 2μ (F − R) + λ tr(U − 1) R
 
-Half a wave between planes of symmetry. The sinusoid is met by a penalty.
+Half a wave between planes of symmetry, with a penalty for contact.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TOLERANCE = 1e-9
 
 
 def _rotation(F):
-    """R, R turned by 90°, and the trace of U of F = R U, in the plane."""
+    """Return R, R turned by 90°, and the trace of U of F = R U, in the plane."""
     a, b = F[0, 0] + F[1, 1], F[1, 0] - F[0, 1]
     trace = np.sqrt(a * a + b * b)
     c, s = a / trace, b / trace
@@ -69,7 +69,7 @@ def _stiffness(u, v, w):
 
 
 class Layer:
-    """Half a wave of the layer, pressed deeper and deeper.
+    """Half a wave of the layer, pressed to increasing depth.
 
     Args:
         amplitude: η of the sinusoid.
@@ -98,8 +98,8 @@ class Layer:
         self._u = self._basis.zeros()
 
     def force(self, depth: float) -> float:
-        """Mean pressure at equilibrium with the sinusoid's lowest line ``depth`` below the layer's
-        face at rest.
+        """Return the mean pressure at equilibrium with the sinusoid's lowest line ``depth`` below
+        the undeformed layer's face.
 
         Raises:
             FloatingPointError: no equilibrium was found.
@@ -162,8 +162,8 @@ class Layer:
 def forces(
     amplitude: float, wavelength: float, depth: float, columns: int = 10
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Depths up to ``depth``, and at each the layer's mean pressure over that of a flat punch at
-    ``depth``."""
+    """Return depths up to ``depth`` and the layer's mean pressures there, over that of a flat punch
+    at ``depth``."""
     layer = Layer(amplitude, wavelength, columns)
     depths = np.linspace(STEP, depth, round(depth / STEP))
     flat = (2 * MU + LAMBDA) * depth
@@ -173,7 +173,7 @@ def forces(
 
 
 def _advance(layer: Layer, start: float, end: float, halvings: int = 5) -> float:
-    """Force at depth ``end``; where Newton's method does not find it, by way of the middle."""
+    """Return the force at depth ``end``, in two halves if Newton's method fails."""
     try:
         return layer.force(end)
     except FloatingPointError:

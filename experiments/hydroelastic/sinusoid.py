@@ -1,10 +1,10 @@
-"""Rigid sinusoids pressed into a layer, beside finite elements (Elandt et al., figure 6): closed
-forms met, the figure not reproduced.
+"""Rigid sinusoids pressed into a layer, compared with finite elements (Elandt et al., figure 6):
+the closed forms are met, the figure is not reproduced.
 
-The paper's pressure field is 23 % under its finite elements at the largest amplitude and depth.
-Which material law those have it does not say; against the compressible solid at finite strain of
-:mod:`experiments.hydroelastic.fem` the field is over, not under. What is asked for is the field's
-own closed form; the gap to the finite elements is reported with its sign and decides nothing.
+The paper's pressure field is 23 % below its finite elements at the largest amplitude and depth, for
+an unstated material law; it is above the compressible solid at finite strain of
+:mod:`experiments.hydroelastic.fem`. Required is the field's closed form; the signed difference from
+the finite elements is reported only.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from dexengines.hydroelastic.surface import Workspace, query
 from dexstack.cli.output import note, table
 from experiments.harness import BLUE, GREEN, PINK, Outcome, run
 from experiments.hydroelastic.fem import forces
-from experiments.hydroelastic.forces import ContactLaw, wrench
+from experiments.hydroelastic.forces import wrench
 
-STATIC = ContactLaw(modulus=1.0)
 WAVELENGTH = 2 * math.pi / 3
 DEPTH = 0.4
 AMPLITUDES = (0.0, 0.166, 0.333)
 PUBLISHED_UNDER = 0.23
-"""By how much the paper's pressure field force is below its finite element force at the largest
-amplitude and :data:`DEPTH`."""
+"""Relative amount by which the paper's pressure field force is below its finite element force, at
+the largest amplitude and :data:`DEPTH`."""
 CLOSED_FORM, FLAT = 2e-3, 1e-9
-"""Largest difference of a force from its closed form, over that of the flat punch: of a sinusoid of
-96 segments, of the flat punch."""
+"""Largest difference of a force from its closed form, over the flat punch's force: for a sinusoid
+of 96 segments, and for the flat punch."""
 
 
 def sinusoid_mesh(amplitude: float, segments: int = 96) -> RigidMesh:
-    """One wavelength of a rigid sinusoid, one metre wide, its lowest line at z = 0, facing down."""
+    """Return one wavelength of a rigid sinusoid, one metre wide, lowest line at z = 0, facing
+    down."""
     x = WAVELENGTH * np.linspace(-0.5, 0.5, segments + 1)
     z = amplitude * (1 - np.cos(2 * np.pi * x / WAVELENGTH))
     n = len(x)
@@ -50,8 +50,8 @@ def sinusoid_mesh(amplitude: float, segments: int = 96) -> RigidMesh:
 
 
 def sinusoid_force(amplitude: float, depth: float = DEPTH, segments: int = 96) -> tuple[float, float]:
-    """Force over that of the flat punch at :data:`DEPTH`, on a layer of unit thickness; and its
-    closed form.
+    """Return the force over that of the flat punch at :data:`DEPTH`, on a layer of unit thickness,
+    and its closed form.
 
     The layer's pressure is E times the depth, so the exact value is the mean of max(depth − η (1 −
     cos θ), 0) over one wave, over 0.4.
@@ -67,7 +67,7 @@ def sinusoid_force(amplitude: float, depth: float = DEPTH, segments: int = 96) -
         np.array([0.0, 0.0, -depth]),
         Workspace(),
     )
-    force = -wrench(surface, STATIC, np.zeros(3))[5] / (WAVELENGTH * DEPTH)
+    force = -wrench(surface, np.zeros(3))[5] / (WAVELENGTH * DEPTH)
     if depth >= 2 * amplitude:
         exact = depth - amplitude
     else:
@@ -77,7 +77,7 @@ def sinusoid_force(amplitude: float, depth: float = DEPTH, segments: int = 96) -
 
 
 def sinusoid() -> Outcome:
-    """Press all sinusoids, at all depths."""
+    """Press all sinusoids to all depths."""
     note("finite elements: a layer of a compressible solid at finite strain")
     elastic = [forces(amplitude, WAVELENGTH, DEPTH) for amplitude in AMPLITUDES]
     cases = []
@@ -113,7 +113,8 @@ def sinusoid() -> Outcome:
             "force over that of the flat punch at depth 0.4", columns, [list(c.values()) for c in cases[1::2]]
         ),
         f"closed forms met within {max(off.values()):.0e}, that of the flat punch within {off[0.0]:.0e}",
-        f"amplitude {AMPLITUDES[-1]:g} at depth {DEPTH:g}: {abs(under):.1%} {'under' if under > 0 else 'over'} our finite elements (plane "
+        f"amplitude {AMPLITUDES[-1]:g} at depth {DEPTH:g}: {abs(under):.1%} "
+        f"{'under' if under > 0 else 'over'} our finite elements (plane "
         f"strain, ν = 0.3), where the paper's field is {PUBLISHED_UNDER:.0%} under its own: "
         + ("reproduced" if results["figure_reproduced"] else "not reproduced"),
     ]
@@ -121,7 +122,7 @@ def sinusoid() -> Outcome:
 
 
 def _draw(elastic: Sequence[tuple[np.ndarray, np.ndarray]]) -> Figure:
-    """Force against depth for every amplitude: computed (dots), closed form (lines), finite
+    """Draw force against depth for each amplitude: computed (dots), closed form (lines), finite
     elements (dashes)."""
     figure = Figure(figsize=(6.0, 4.0), layout="constrained")
     ax = figure.subplots()

@@ -1,10 +1,11 @@
-"""Time of one whole step beside Drake's: a gripper and a bar, on the same meshes, with the same
-scheme, in turns on one core.
+"""Time of one whole step compared with Drake's: a gripper and a bar, on the same meshes, with the
+same scheme, in turns on one core.
 
 Processor time of one 1 ms step: contact surfaces, convex solve, integration. Drake's discrete plant
 runs its own approximation of the same name, lagged or SAP. The grip is settled, or the bar is
 dragged through it, or the fingers close on it from both sides; the last two begin again before
-every block of steps. Asked for: every step solved, and the share of Drake's time kept in all three.
+every block of steps. Required: every step solved, and the limit on the share of Drake's time kept
+in all three.
 """
 
 from __future__ import annotations
@@ -36,20 +37,20 @@ LEVELS = ((0.08, 10.0), (0.04, 5.0), (0.04, 10.0), (0.02, 10.0), (0.01, 10.0), (
 """Longest edges of the fingers' meshes [m] and grip forces [N]: 48, 62, 86, 150, 316 and 486
 faces."""
 SETTLING = 200
-"""Steps from the start, during which both grippers close; not counted."""
+"""Initial steps in which both grippers close; not counted."""
 BLOCK = 50
-"""Steps of one of the two that count before it is the other's turn."""
+"""Counted steps of one engine before the other's turn."""
 WARM_UP = 10
-"""Steps after the other's turn that bring the caches back and do not count."""
+"""Steps after the other's turn that warm the caches; not counted."""
 
 
 class Motion(NamedTuple):
-    """What the gripper does."""
+    """Motion of the gripper and bar at the start of a block."""
 
     opening: float
-    """Of each finger where a block begins [m]."""
+    """Opening of each finger [m]."""
     speed: float
-    """Of the bar along itself there [m/s]; friction's force on it is made up for."""
+    """Speed of the bar along its axis [m/s]; a force compensates friction."""
 
 
 MOTIONS = {"settled": None, "sliding": Motion(0.0, 0.3), "closing": Motion(0.002, 0.0)}
@@ -57,7 +58,7 @@ MOTIONS = {"settled": None, "sliding": Motion(0.0, 0.3), "closing": Motion(0.002
 
 @dataclass(frozen=True)
 class Level:
-    """One level: processor times per step [s], one sample per block, and what was simulated."""
+    """Processor times per step [s] of one level, one sample per block, and its simulation."""
 
     motion: str
     size: float
@@ -71,11 +72,11 @@ class Level:
     worst_residual: float
     unsolved: int
     height_difference: float
-    """Between the two bars at the end [m]."""
+    """Final distance of the two bars [m]."""
 
 
 def peer_version() -> str:
-    """Drake's version, empty where it is not installed."""
+    """Return Drake's version, empty if it is not installed."""
     try:
         return importlib.metadata.version("drake")
     except importlib.metadata.PackageNotFoundError:
@@ -83,11 +84,11 @@ def peer_version() -> str:
 
 
 def time_steps(levels: Sequence[tuple[float, float]], args: argparse.Namespace) -> list[Level]:
-    """The gripper in all motions asked for, on every level.
+    """Time the gripper in the selected motions on all levels.
 
     Args:
         levels: longest edge of the fingers' meshes [m] and grip force [N] of each.
-        args: of the command line.
+        args: command line arguments.
     """
     return [_level(motion, size, force, args) for motion in args.motions for size, force in levels]
 
@@ -226,13 +227,13 @@ class _DrakeGripper:
         self._steps, self._held = 0, plant.GetPositions(self._context)
 
     def drag(self, force: float) -> None:
-        """Pull the bar along itself [N]; its place is remembered as where motions begin."""
+        """Pull the bar along its axis [N], and store the state at which motions begin."""
         self._force[self._bar.floating_velocities_start_in_v() + 3] = force
         self._plant.get_applied_generalized_force_input_port().FixValue(self._context, self._force)
         self._held = self._plant.GetPositions(self._context)
 
     def begin(self, motion: Motion) -> None:
-        """Be where a motion begins."""
+        """Restore the state at which motions begin."""
         self._plant.SetPositions(self._context, self._held)
         velocity = np.zeros(self._plant.num_velocities())
         velocity[self._bar.floating_velocities_start_in_v() + 3] = motion.speed
@@ -242,12 +243,12 @@ class _DrakeGripper:
             joint.set_translation(self._context, joint.get_translation(self._context) - motion.opening)
 
     def advance(self, steps: int) -> None:
-        """Take so many steps."""
+        """Advance by this many steps."""
         self._steps += steps
         self._simulator.AdvanceTo(self._steps * DT)
 
     def faces(self) -> float:
-        """Faces of the contact surfaces now."""
+        """Return the current number of faces of the contact surfaces."""
         results = self._plant.get_contact_results_output_port().Eval(self._context)
         surfaces = (
             results.hydroelastic_contact_info(i).contact_surface()
@@ -256,7 +257,7 @@ class _DrakeGripper:
         return float(sum(s.num_faces() for s in surfaces))
 
     def height(self) -> float:
-        """Of the bar's centre [m]."""
+        """Return the position of the bar's centre [m]."""
         return float(self._plant.EvalBodyPoseInWorld(self._context, self._bar).translation()[2])
 
 
@@ -264,7 +265,8 @@ def step(args: argparse.Namespace) -> Outcome:
     """Run all levels and judge them."""
     chosen = [(size, args.force) for size in args.sizes] if args.sizes else LEVELS
     note(
-        f"core {args.core}: {len(chosen)} levels, {args.steps} steps each; the first step compiles or loads the kernels"
+        f"core {args.core}: {len(chosen)} levels, {args.steps} steps each; the first step compiles or loads "
+        f"the kernels"
     )
     levels = time_steps(chosen, args)
     rows: list[list[Any]] = []
@@ -336,7 +338,7 @@ def step(args: argparse.Namespace) -> Outcome:
 def _arguments(p: argparse.ArgumentParser) -> None:
     systems.add_scheme(p)
     p.add_argument(
-        "--motions", choices=list(MOTIONS), nargs="+", default=list(MOTIONS), help="what the gripper does"
+        "--motions", choices=list(MOTIONS), nargs="+", default=list(MOTIONS), help="motions of the gripper"
     )
     p.add_argument(
         "--sizes",
@@ -353,10 +355,10 @@ def _arguments(p: argparse.ArgumentParser) -> None:
         type=arguments.positive_int,
         default=1000,
         metavar="N",
-        help="steps that count, per size and engine",
+        help="counted steps per size and engine",
     )
     p.add_argument("--ratio", type=arguments.positive, default=0.12, help="largest share of Drake's time")
-    p.add_argument("--no-peer", action="store_true", help="without Drake")
+    p.add_argument("--no-peer", action="store_true", help="skip Drake")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

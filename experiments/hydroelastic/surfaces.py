@@ -1,9 +1,9 @@
-"""Contact surfaces of a reference file: the answers checked, the time per query taken beside
+"""Contact surfaces of a reference file: answers checked, and the time per query compared with
 Drake's in the same run.
 
-Net force, torque and polygon count on the meshes and poses of the file; processor time of a query
-beside Drake's in the same process, on one core, poses taking turns. Asked for: every check holds
-and, where Drake is installed (extra 'peers'), the time limits are kept.
+Compares net force, torque and polygon count on the meshes and poses of the file, and processor
+times of queries in one process on one core, poses taking turns. Required: every check holds and, if
+Drake is installed (extra 'peers'), the time limits are kept.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ TOLERANCE = 1e-9
 BLOCK = 10
 """Rounds of one engine before the other's turn."""
 LEVER = 1e-4
-"""A moment smaller than this times force times lever arm is compared relative to that instead: near
-balance only rounding is left."""
+"""Errors of moments are relative to at least this times force times lever arm: near balance only
+rounding remains."""
 
 Pose = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """R_WA, p_WA, R_WB, p_WB."""
@@ -44,7 +44,7 @@ Pose = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 @dataclass
 class Check:
-    """How many comparisons were made, how many missed the tolerance, the largest error."""
+    """Number of comparisons, number above the tolerance, and the largest error."""
 
     tolerance: float = TOLERANCE
     checked: int = 0
@@ -58,7 +58,7 @@ class Check:
         self.worst = max(self.worst, error if error == error else math.inf)
 
     def as_dict(self) -> dict[str, Any]:
-        """For the JSON output."""
+        """Return the check for the JSON output."""
         return {
             "checked": self.checked,
             "failed": self.failed,
@@ -69,7 +69,7 @@ class Check:
 
 @dataclass
 class Case:
-    """Two bodies and the poses they were asked at."""
+    """Two bodies with poses and reference answers."""
 
     name: str
     a: CompliantMesh | RigidMesh
@@ -84,7 +84,7 @@ class Case:
 
 
 def read_reference(path: str | Path) -> list[Case]:
-    """Read a file of the format of ``reference/drake_hydroelastic.json``.
+    """Read a reference file: per case two meshes, poses and Drake's answers.
 
     Raises:
         ConfigError: the file is missing or not of that format.
@@ -139,8 +139,8 @@ def _pose(spec: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ask(case: Case, pose: Pose, out: Workspace) -> tuple[ContactSurface, float]:
-    """The surface of a case's bodies, and the sign that turns a force on the query's first body
-    into one on the case's A."""
+    """Return the surface of a case's bodies, and the sign that turns a force on the query's first
+    body into one on the case's A."""
     if isinstance(case.a, RigidMesh):
         return query(case.b, case.a, pose[2], pose[3], pose[0], pose[1], out), -1.0
     return query(case.a, case.b, *pose, out), 1.0
@@ -176,7 +176,7 @@ def _relative(difference: np.ndarray, scale: float) -> float:
 
 
 def drake_version() -> str | None:
-    """Version of Drake if it can be imported here."""
+    """Return Drake's version, or None if it is not installed."""
     try:
         import pydrake.geometry  # noqa: F401
 
@@ -186,7 +186,7 @@ def drake_version() -> str | None:
 
 
 class DrakePair:
-    """The same two bodies in Drake, built from the file's shapes."""
+    """The two bodies in Drake, built from the file's shapes."""
 
     def __init__(self, spec: dict[str, Any], poses: list[Pose]) -> None:
         from pydrake.geometry import (
@@ -223,7 +223,7 @@ class DrakePair:
             self._queries.append(query_object)
 
     def ask_all(self) -> None:
-        """One query at every pose."""
+        """Query every pose once."""
         for query_object in self._queries:
             query_object.ComputeContactSurfaces(self._polygons)
 
@@ -231,7 +231,7 @@ class DrakePair:
         return len(self._queries)
 
     def polygons(self) -> list[int]:
-        """Polygons at every pose."""
+        """Return the number of polygons at every pose."""
         return [sum(s.num_faces() for s in q.ComputeContactSurfaces(self._polygons)) for q in self._queries]
 
 
@@ -268,8 +268,7 @@ def _drake_properties(spec: dict[str, Any]) -> Any:
 
 
 def time_cases(cases: list[Case], out: Workspace, rounds: int, *, peer: bool) -> None:
-    """Fill in ``ours_s`` and, where Drake can build the bodies and finds as many polygons,
-    ``peer_s``.
+    """Measure ``ours_s`` and, if Drake can build the bodies and finds as many polygons, ``peer_s``.
 
     In every round all poses of all cases take their turn: repeating one pose would flatter the
     caches. The engines alternate every ten rounds, so that both see the same machine. The clock is
@@ -319,13 +318,13 @@ def time_cases(cases: list[Case], out: Workspace, rounds: int, *, peer: bool) ->
 
 
 def checks_table(checks: dict[str, Check]) -> Any:
-    """For people."""
+    """Return a table of checks."""
     rows = [[name, c.checked, c.failed, c.worst, c.tolerance] for name, c in checks.items()]
     return table("checks", ("check", "checked", "failed", "worst", "tolerance"), rows)
 
 
 def surfaces(args: argparse.Namespace) -> Outcome:
-    """Check the answers, then take the times."""
+    """Check the answers, then measure the times."""
     cases = read_reference(args.reference)
     version = drake_version()
     out = Workspace()
@@ -401,7 +400,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
         "--reference", default=str(REFERENCE), metavar="FILE", help="meshes, poses and Drake's answers (JSON)"
     )
     p.add_argument(
-        "--rounds", type=arguments.positive_int, default=200, metavar="N", help="times every pose is asked"
+        "--rounds", type=arguments.positive_int, default=200, metavar="N", help="queries of each pose"
     )
     p.add_argument(
         "--mean-limit",

@@ -1,5 +1,4 @@
-"""Scenes that the checks of the engine run on: a coin on a table, a gripper that holds a bar or a
-spatula, a ball on the ground."""
+"""Scenes of the experiments: a coin on a table, and a gripper that holds a bar."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from dexengines.hydroelastic.fields import RigidMesh
 from dexengines.hydroelastic.system import Geometry, HydroelasticSystem
 
 SCHEMES = {"lagged": LAGGED, "sap": SAP}
-"""How friction is made convex, by the names of the command line."""
+"""Convex approximations of friction, by their names on the command line."""
 
 COIN_RADIUS, COIN_THICKNESS, COIN_MASS, COIN_FRICTION = 0.01213, 0.00175, 0.00567, 0.2
 """A US quarter dollar [m, m, kg, -]."""
@@ -33,22 +32,19 @@ def _spec(dt: float, gravity: bool = True) -> mujoco.MjSpec:
 
 def _inertial(body: mujoco.MjsBody, mass: float, inertia: tuple[float, float, float]) -> None:
     body.explicitinertial = True
-    body.mass, body.inertia, body.ipos = (
-        mass,
-        inertia,
-        (0.0, 0.0, 0.0),
-    )  # left out, MuJoCo takes the body's own position for ipos
+    body.mass, body.inertia = mass, inertia
+    body.ipos = (0.0, 0.0, 0.0)  # MuJoCo's default is the body's position
 
 
 def cylinder_inertia(mass: float, radius: float, length: float) -> tuple[float, float, float]:
-    """About the centre; the axis is z."""
+    """Return the principal inertia about the centre, axis z [kg m²]."""
     across = mass * (radius**2 / 4 + length**2 / 12)
     return across, across, mass * radius**2 / 2
 
 
 def disk(radius: float, thickness: float, segments: int, rings: int = 1) -> RigidMesh:
-    """The surface of a flat cylinder about z; either face is a fan of ``segments`` triangles inside
-    ``rings`` − 1 rings of quadrangles."""
+    """Return the surface of a flat cylinder about z; each face is a fan of ``segments`` triangles
+    inside ``rings`` − 1 rings of quadrangles."""
     angle = 2 * math.pi * np.arange(segments) / segments
     circle = np.column_stack([np.cos(angle), np.sin(angle)])
     points, triangles = [], []
@@ -79,8 +75,8 @@ def disk(radius: float, thickness: float, segments: int, rings: int = 1) -> Rigi
 def coin(
     dt: float, scheme: int = LAGGED, *, modulus: float = COIN_MODULUS, segments: int = 152, rings: int = 1
 ) -> HydroelasticSystem:
-    """A rigid coin, a :func:`disk`, lying at rest on compliant ground as deep as half the coin is
-    thick."""
+    """Return a rigid coin, a :func:`disk`, at rest on compliant ground of half the coin's
+    thickness."""
     spec = _spec(dt)
     body = spec.worldbody.add_body(name="coin")
     body.add_freejoint()
@@ -100,8 +96,7 @@ def coin(
 
 
 def _fingers(spec: mujoco.MjSpec, radius: float) -> None:
-    """Two fingers on slides along y, pressed together by their forces, about a handle; the MuJoCo
-    geoms are for its own contact."""
+    """Add two fingers on slides along y, pressed together about a handle of ``radius``."""
     for name, side in (("left", -1.0), ("right", 1.0)):
         finger = spec.worldbody.add_body(name=name, pos=(0.0, side * (radius + FINGER_AXES[1]), 0.0))
         finger.add_joint(
@@ -130,7 +125,7 @@ BAR_RADIUS, BAR_LENGTH, BAR_MASS = 0.01, 0.16, 0.1
 
 
 def gripper_spec(dt: float) -> mujoco.MjSpec:
-    """Two fingers with a bar between them."""
+    """Return two fingers with a bar between them."""
     spec = _spec(dt)
     _fingers(spec, BAR_RADIUS)
     bar = spec.worldbody.add_body(name="bar", quat=ALONG_X)
@@ -144,7 +139,7 @@ ALONG_X = (math.sqrt(0.5), 0.0, math.sqrt(0.5), 0.0)
 
 
 def gripper(dt: float, scheme: int = LAGGED, *, size: float) -> HydroelasticSystem:
-    """Soft ellipsoidal fingers that hold a rigid bar along x.
+    """Return soft ellipsoidal fingers that hold a rigid bar along x.
 
     Args:
         dt: step [s].
@@ -160,12 +155,12 @@ def gripper(dt: float, scheme: int = LAGGED, *, size: float) -> HydroelasticSyst
 
 
 def press(system: HydroelasticSystem, force: float) -> None:
-    """Let both fingers of :func:`gripper` or :func:`spatula` press with ``force`` [N]."""
+    """Let both fingers of :func:`gripper` press with ``force`` [N]."""
     system.data.qfrc_applied[:2] = force
 
 
 def add_scheme(parser: argparse.ArgumentParser) -> None:
     """Add ``--scheme`` to an experiment's parser."""
     parser.add_argument(
-        "--scheme", default="lagged", choices=list(SCHEMES), help="how friction is made convex"
+        "--scheme", default="lagged", choices=list(SCHEMES), help="convex approximation of friction"
     )

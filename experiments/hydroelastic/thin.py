@@ -1,5 +1,4 @@
-"""A thin body pressed past its medial axis: the force that is lost, that this is reported, and what
-helps."""
+"""A thin body pressed past its medial axis: lost force, its report, and two remedies."""
 
 from __future__ import annotations
 
@@ -14,13 +13,13 @@ from dexengines.hydroelastic import shapes
 from dexengines.hydroelastic.fields import CompliantMesh, RigidMesh
 from dexengines.hydroelastic.surface import Workspace, query
 from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, run
-from experiments.hydroelastic.forces import ContactLaw, wrench
+from experiments.hydroelastic.forces import wrench
 
 THICKNESS, WIDTH, SHEET_MODULUS = 1e-3, 0.06, 1e4
 BALL_RADIUS, BALL_MODULUS = 0.02, 1e6
 """[m, m, Pa, m, Pa]: a sheet so soft that a stiff ball goes through its mid-plane."""
 DEPTH = 1.4e-3
-"""How deep the ball is pressed [m]."""
+"""Largest depth of the ball [m]."""
 STIFFER = 1e4
 
 
@@ -28,7 +27,7 @@ def press(sheet: CompliantMesh | RigidMesh, depths: np.ndarray) -> tuple[np.ndar
     """Press the ball into the middle of a sheet.
 
     Returns:
-        (n,) forces [N], and (n,) how many peaks or faces of the sheet the ball overran.
+        Forces (n,) [N] and overrun counts of the sheet (n,).
     """
     ball, out = shapes.sphere(BALL_RADIUS, BALL_MODULUS, size=0.004), Workspace()
     R = np.eye(3)
@@ -37,13 +36,13 @@ def press(sheet: CompliantMesh | RigidMesh, depths: np.ndarray) -> tuple[np.ndar
         surface = query(
             ball, sheet, R, np.array([1e-4, 2e-4, 0.5 * THICKNESS + BALL_RADIUS - depth]), R, np.zeros(3), out
         )
-        forces.append(wrench(surface, ContactLaw(modulus=1.0), np.zeros(3))[5])
+        forces.append(wrench(surface, np.zeros(3))[5])
         overrun.append(surface.overrun[1])
     return np.array(forces), np.array(overrun)
 
 
 def sheets() -> dict[str, CompliantMesh | RigidMesh]:
-    """The soft sheet, and what the README advises in its place: one stiffer than its partner, and a
+    """Return the soft sheet and the README's alternatives: one stiffer than its partner, and a
     rigid one."""
     soft = shapes.box((WIDTH, WIDTH, THICKNESS), SHEET_MODULUS, name="soft sheet")
     stiff = dataclasses.replace(
@@ -53,11 +52,11 @@ def sheets() -> dict[str, CompliantMesh | RigidMesh]:
 
 
 def thin(samples: int = 56) -> Outcome:
-    """Force against depth: the soft sheet lets the ball through and says so, a stiffer or a rigid
-    one does not.
+    """Compute force against depth: the soft sheet lets the ball through and reports it, a stiffer
+    or a rigid one does not.
 
-    The ball meets the mid-plane at its tip first where its pressure there, E (δ − h/2)/R, exceeds
-    the sheet's greatest.
+    The tip of the ball passes the mid-plane when its pressure there, E (δ − h/2)/R, exceeds the
+    sheet's greatest.
     """
     depths = np.linspace(0.0, DEPTH, samples + 1)[1:]
     curves = {name: press(sheet, depths) for name, sheet in sheets().items()}
@@ -91,8 +90,8 @@ def thin(samples: int = 56) -> Outcome:
     lines = [
         f"soft sheet: reported from {1e3 * first:.3f} mm on (expected from {1e3 * expected:.3f} mm); "
         f"force at most {soft.max():.2f} N, at the end {soft[-1]:.2f} N",
-        f"{STIFFER:g} times as stiff: {curves['stiff'][0][-1]:.2f} N, rigid: {curves['rigid'][0][-1]:.2f} N at the end, "
-        + ("neither reported" if silent else "reported too"),
+        f"{STIFFER:g} times as stiff: {curves['stiff'][0][-1]:.2f} N, rigid: {curves['rigid'][0][-1]:.2f} N "
+        f"at the end, " + ("neither reported" if silent else "reported too"),
     ]
     return Outcome(results, figure, lines)
 

@@ -1,11 +1,10 @@
-"""Hidden plants: how often the task succeeds as the planner comes, and after a minute of recording,
-identified or learned from.
+"""Success of the task on hidden plants, with the default θ and after identification or learning from
+a minute of recording.
 
 Plants differ in mass, friction, size, motors, damping and dry friction of the joints, and delay.
-One minute of the default controller on each is all that either method gets: `identify` fits a world
-to it, whose θ the planner then believes (:func:`dexstack.identification.theta.theta_of_world`), and
-whose delay it counts on; `learn` takes the same minute for one update of θ. Trials have the same
-seeds in all three columns, others than the recording's.
+Both methods use one minute of the default controller on each: `identify` fits a world, whose θ
+(:func:`dexstack.identification.theta.theta_of_world`) and delay the planner then uses; `learn`
+updates θ once. Trials have the same seeds in all three columns, other than the recording's.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ from dexstack.tasks.base import World
 from dexstack.trials.keep import claim, whole
 from dexstack.trials.pool import in_processes
 from dexstack.trials.sweep import loop_of
-from experiments.identification.worlds import drawn
 from experiments.harness import Outcome, run
 from experiments.identification import recover
+from experiments.identification.worlds import drawn
 
 if TYPE_CHECKING:
     from dexstack.control.problem import ModelParams
@@ -44,23 +43,23 @@ FIELDS = ("mass", "friction", "size", "torque", "joint_damping", "joint_friction
 BELIEVED, IDENTIFIED, LEARNED = "as it comes", "identified", "learned"
 COLUMNS = (BELIEVED, IDENTIFIED, LEARNED)
 ASKED, PLANTS = 0.95, 30
-"""Success rate after either method, over at least so many plants."""
+"""Required success rate after either method, and least number of plants."""
 EVALUATION = 500_000
-"""Seeds of the trials start this far above those of the recordings."""
+"""Offset of the trials' seeds from those of the recordings."""
 
 
 def hidden(seed: int) -> tuple[World, float]:
-    """A plant, and its delay [s]."""
+    """Draw a plant and its delay [s]."""
     rng = np.random.default_rng(seed)
     return drawn(rng, *FIELDS), float(rng.uniform(*recover.DELAYS))
 
 
 def improved(seed: int, trials: int, planner: str, folder: str = "") -> dict[str, Any]:
-    """One plant: what was found of it, and how many of the trials succeed with each θ.
+    """Evaluate one plant: the fit, and the number of successful trials with each θ.
 
     Args:
-        planner: its name; the recording is the default's.
-        folder: keeps the result, and has it where it is done already; empty: nothing is kept.
+        planner: name of the planner of the trials; the recording is the default's.
+        folder: keeps results, which are not computed again; empty: nothing is kept.
 
     Raises:
         ConfigError: the folder cannot be written.
@@ -85,10 +84,10 @@ def improved(seed: int, trials: int, planner: str, folder: str = "") -> dict[str
 
 
 def fitted(seed: int, folder: str = "") -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """A plant's recording, and what the identification finds by it: the same whoever plans then.
+    """Return a plant's recording and its identification, which do not depend on the planner.
 
     Args:
-        folder: keeps both, and has them where they are done already; empty: nothing is kept.
+        folder: keeps both, which are not computed again; empty: nothing is kept.
 
     Raises:
         ConfigError: the folder cannot be written.
@@ -120,7 +119,7 @@ def fitted(seed: int, folder: str = "") -> tuple[dict[str, np.ndarray], dict[str
 def _beliefs(
     loop: Loop, recording: Mapping[str, np.ndarray], found: Mapping[str, Any], seed: int
 ) -> dict[str, tuple[ModelParams, float]]:
-    """θ and delay [s] of each column."""
+    """Return θ and delay [s] of each column."""
     from dexstack.identification.theta import theta_of_world
     from dexstack.learning.on_policy import learn_from
 
@@ -144,7 +143,7 @@ def _succeeded(loop: Loop, theta: ModelParams, delay: float, trials: int, seed: 
 
 
 def compare(args: argparse.Namespace) -> Outcome:
-    """All plants."""
+    """Evaluate all plants."""
     seeds = [args.seed + k for k in range(args.plants)]
     plants = []
     folder = str(args.keep.absolute()) if args.keep else ""
@@ -177,12 +176,8 @@ def compare(args: argparse.Namespace) -> Outcome:
         table("trials that succeed", ("plant", *COLUMNS, "of"), shown),
         table("before and after a minute of recording", ("planner", "success", "95 % interval"), totals),
     ]
-    return Outcome(
-        {"planner": args.planner, "plants": plants, "rates": rates, "asked": ASKED, "passed": passed},
-        None,
-        lines,
-        args.seed,
-    )
+    results = {"planner": args.planner, "plants": plants, "rates": rates, "asked": ASKED, "passed": passed}
+    return Outcome(results, None, lines, args.seed)
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:
@@ -197,9 +192,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--seed", type=arguments.natural, default=300, metavar="S", help="plant k is drawn by seed S + k"
     )
-    p.add_argument(
-        "--planner", choices=list(PLANNERS), default="gauss_newton", help="who turns the cube in the trials"
-    )
+    p.add_argument("--planner", choices=list(PLANNERS), default="gauss_newton", help="planner of the trials")
     p.add_argument(
         "--jobs", type=arguments.positive_int, default=1, metavar="N", help="processes side by side"
     )
@@ -207,7 +200,8 @@ def _arguments(p: argparse.ArgumentParser) -> None:
         "--keep",
         type=Path,
         metavar="FOLDER",
-        help="keep every plant's recording, fit and result there, and go on where it was cut; planners share what is kept",
+        help="keep every plant's recording, fit and result there, and go on where it was cut; planners "
+        "share what is kept",
     )
 
 

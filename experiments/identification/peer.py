@@ -1,5 +1,4 @@
-"""What ``mujoco.sysid`` makes of a recording: its optimiser and its intervals, over the windows and
-rollouts that our fit has."""
+"""Identification by ``mujoco.sysid``: its optimiser and intervals, with our windows and rollouts."""
 
 from __future__ import annotations
 
@@ -18,13 +17,12 @@ from dexstack.identification.unknowns import MOST, Unknown, first_guess, values,
 from dexstack.tasks.base import Task
 
 REACH = 3.0
-"""Bounds of what is looked for, which it needs: so many standard deviations of what it may be
-beforehand."""
+"""Bounds of the unknowns, in standard deviations of the prior."""
 MOST_STEPS = 30
 
 
 class Found(NamedTuple):
-    """(P,) in units; ``low`` and ``high`` hold the truth in 90 % of cases, as it says."""
+    """Values (P,) with their 90 % intervals, in the unknowns' units."""
 
     value: np.ndarray
     low: np.ndarray
@@ -33,7 +31,7 @@ class Found(NamedTuple):
 
 
 def installed() -> bool:
-    """Whether ``mujoco.sysid`` has what it needs (``pip install 'mujoco[sysid]'``)."""
+    """Return true if ``mujoco.sysid`` is usable (``pip install 'mujoco[sysid]'``)."""
     from mujoco import sysid
 
     return hasattr(sysid, "optimize")
@@ -42,27 +40,23 @@ def installed() -> bool:
 def found(
     task: Task, servo: ServoParams, recording: Mapping[str, np.ndarray], unknowns: tuple[Unknown, ...]
 ) -> Found:
-    """Least squares by ``mujoco.sysid.optimize`` from our first guess, at its default settings; all
-    windows, in our numbers."""
+    """Fit all windows by ``mujoco.sysid.optimize`` from our first guess, with its default settings
+    and our parametrisation."""
     from mujoco import sysid
 
     begin = time.perf_counter()
     predictor, recording = Predictor(task, servo), in_order(recording)
-    windows, targets = (
-        cut_windows(recording, SAMPLES, MOST, "the recording"),
-        applied_targets(recording, servo),
-    )
+    windows = cut_windows(recording, SAMPLES, MOST, "the recording")
+    targets = applied_targets(recording, servo)
     parameters = sysid.ParameterDict()
     for u, x in zip(unknowns, first_guess(unknowns), strict=True):
         parameters.add(sysid.Parameter(u.name, x, x - REACH * u.spread, x + REACH * u.spread))
 
     def residual(x: np.ndarray, params: Any) -> tuple[list[np.ndarray], None, None]:
-        """Of one point (P,) as (R,), or of K points (P, K) as (R, K)."""
+        """Return the residuals of one point (P,) as (R,), or of K points (P, K) as (R, K)."""
         columns = np.atleast_2d(x.T)
-        r = differences(
-            predictor.predict([world_and_delay(unknowns, each) for each in columns], windows, targets),
-            windows.measured,
-        )
+        worlds = [world_and_delay(unknowns, each) for each in columns]
+        r = differences(predictor.predict(worlds, windows, targets), windows.measured)
         r = np.nan_to_num(r.reshape(len(columns), -1), nan=1e3, posinf=1e3, neginf=-1e3).T
         return [r[:, 0] if x.ndim == 1 else r], None, None
 

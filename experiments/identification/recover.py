@@ -1,12 +1,11 @@
-"""Hidden worlds, a minute of recording each on any of the plants, and what the identification makes
-of it, beside mujoco.sysid.
+"""Identification of hidden worlds from a minute of recording each, on any of the plants, compared with
+mujoco.sysid.
 
 Worlds differ in mass, friction, centre of mass, motors, damping and dry friction of the joints, and
-delay; with `--also` in their joints' armature and the stiffness of contacts, too. The peer takes
-part where it is installed (extra `peers`), on recordings of MuJoCo, with the same windows and
-rollouts. A world is fitted through rollouts of the plant that was recorded, or of others
-(`--through`): what is then off is what the contact laws differ by, and windows held out are
-predicted worse.
+delay; with `--also` also in the joints' armature and the stiffness of contacts. The peer is run
+where it is installed (extra `peers`), on recordings of MuJoCo, with the same windows and rollouts. A
+world is fitted through rollouts of the recorded plant, or of others (`--through`), whose contact
+laws differ, so that held-out windows are predicted worse.
 """
 
 from __future__ import annotations
@@ -35,50 +34,50 @@ from dexstack.tasks.base import OFFSETS, World
 from dexstack.trials.keep import claim, whole
 from dexstack.trials.pool import in_processes
 from dexstack.trials.sweep import loop_of
-from experiments.identification.worlds import drawn
 from experiments.harness import Outcome, run
 from experiments.identification import peer
+from experiments.identification.worlds import drawn
 
 TRIALS, SECONDS = 4, 15.0
 FIELDS = ("mass", "friction", "torque", "joint_damping", "joint_friction")
 DELAYS = (0.0, 0.06)
 """[s]"""
 OFFSET = 0.005
-"""Farthest that the centre of mass is off along an axis [m]."""
+"""Largest offset of the centre of mass along an axis [m]."""
 LIMITS = {"mass": 0.05, "friction": 0.1, "torque": 0.1, "joint_damping": 0.1, "joint_friction": 0.1}
 LIMITS |= {"joint_armature": 0.1, "contact_stiffness": 0.2} | dict.fromkeys(OFFSETS, 0.002) | {DELAY: 0.002}
-"""Largest median error: relative, of offsets in metres, of the delay in seconds."""
+"""Largest median errors: relative, of offsets in metres, of the delay in seconds."""
 MORE = ("joint_armature", "contact_stiffness")
 LONGEST, CASES = 120.0, 50
-"""Of a fit [s], and fewest cases that show how often an interval holds the truth."""
+"""Longest time of a fit [s], and least number of cases for the coverage of intervals."""
 PEER, OWN = "mujoco.sysid", "own"
 MUJOCO = "mujoco"
-"""The plant whose recordings the peer has, too."""
+"""The plant of the peer's recordings."""
 WINDOWS = {MUJOCO: MOST}
 FEWER = 48
-"""Windows of a fit: through rollouts of the others, which take three times as long."""
+"""Number of windows of a fit through rollouts of the other plants, which take three times as long."""
 
 
 class Case(NamedTuple):
-    """What is recorded."""
+    """One identification."""
 
     seed: int
     plant: str
     through: str
-    """Plant whose rollouts fit."""
+    """Plant of the rollouts."""
     peer: bool
-    """Whether the peer takes part."""
+    """True to run the peer too."""
     also: tuple[str, ...] = ()
-    """Fields of :data:`MORE` that are hidden and looked for beside the others."""
+    """Fields of :data:`MORE` that are hidden and identified in addition."""
 
 
 def rollouts_of(plant: str) -> str:
-    """What fits a recording through a plant's rollouts, in tables."""
+    """Return the name of a fit through a plant's rollouts in tables."""
     return f"rollouts of {plant}"
 
 
 def hidden(seed: int, also: Sequence[str] = ()) -> tuple[World, float]:
-    """A world, which differs in some fields of :data:`MORE`, too, and its delay [s]."""
+    """Draw a world, which also differs in some fields of :data:`MORE`, and its delay [s]."""
     rng = np.random.default_rng(seed)
     world, delay = drawn(rng, *FIELDS), float(rng.uniform(*DELAYS))
     world = replace(
@@ -89,35 +88,30 @@ def hidden(seed: int, also: Sequence[str] = ()) -> tuple[World, float]:
 
 
 def recorded(world: World, delay: float, seed: int, plant: str = MUJOCO) -> tuple[dict[str, np.ndarray], int]:
-    """A minute of the default controller, which knows nothing of it and has one goal after another;
-    and how many it reaches."""
+    """Record a minute of the default controller towards consecutive goals; return the recording and
+    the number of goals reached."""
     loop = loop_of(Spec(overrides=(("latency", delay),), world=world, plant=plant))
     trials = []
     for k in range(TRIALS):
         goals = itertools.chain.from_iterable(loop.task.goals(j, seed) for j in itertools.count(k))
         trials.append(loop.run(k, seed, SECONDS, goals=goals))
     names = ("t", "pose_WO", "q", "q_command", "qd", "twist_WO")
-    return {n: np.concatenate([t.recording[n] for t in trials]) for n in names}, sum(
-        len(t.reached_at) for t in trials
-    )
+    recording = {n: np.concatenate([t.recording[n] for t in trials]) for n in names}
+    return recording, sum(len(t.reached_at) for t in trials)
 
 
 def recovered(case: Case) -> dict[str, Any]:
-    """What was found."""
+    """Identify one case."""
     world, delay = hidden(case.seed, case.also)
     recording, reached = recorded(world, delay, 1000 * case.seed, case.plant)
     spec = Spec()
     settings = read_settings(spec)
     task = make_task(spec, settings)
-    servo, unknowns, truth = (
-        servo_of(task, settings),
-        chosen((), (*OFFSETS, *case.also)),
-        asdict(world) | {DELAY: delay},
-    )
+    servo, unknowns = servo_of(task, settings), chosen((), (*OFFSETS, *case.also))
+    truth = asdict(world) | {DELAY: delay}
+    most = WINDOWS.get(case.through, FEWER)
     begin, cpu = time.perf_counter(), time.process_time()
-    fit = identify(
-        task, servo, recording, unknowns, plant=Simulated(case.through), most=WINDOWS.get(case.through, FEWER)
-    )
+    fit = identify(task, servo, recording, unknowns, plant=Simulated(case.through), most=most)
     seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
     found = {"seed": case.seed, "plant": case.plant, "by": rollouts_of(case.through), "reached": reached}
     found |= {"before": fit.before, "after": fit.after}
@@ -136,18 +130,23 @@ def recovered(case: Case) -> dict[str, Any]:
 def _judged(
     unknowns: Sequence[Unknown], truth: Mapping[str, float], *found: np.ndarray
 ) -> list[dict[str, Any]]:
-    """What was found (value, low, high, each (P,)), beside the truth."""
+    """Compare results (value, low, high, each (P,)) with the truth."""
     return [
         {
-            "name": u.name, "truth": truth[u.name], "value": float(v), "low": float(low), "high": float(high),
-            "error": float(abs(v - truth[u.name]) / (truth[u.name] if u.positive else 1.0)), "covered": bool(low <= truth[u.name] <= high),
+            "name": u.name,
+            "truth": truth[u.name],
+            "value": float(v),
+            "low": float(low),
+            "high": float(high),
+            "error": float(abs(v - truth[u.name]) / (truth[u.name] if u.positive else 1.0)),
+            "covered": bool(low <= truth[u.name] <= high),
         }
         for u, v, low, high in zip(unknowns, *found, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def recover(args: argparse.Namespace) -> Outcome:
-    """All cases."""
+    """Identify all cases."""
     if args.keep:
         claim(args.keep, {"commit": commit()}, "cases")
     also = tuple(args.also)
@@ -206,7 +205,7 @@ def recover(args: argparse.Namespace) -> Outcome:
 
 
 def kept(case: Case, folder: str) -> dict[str, Any]:
-    """One case, from a folder where it is done already; an empty name: nothing is kept."""
+    """Return one case, from a folder where it is kept; an empty name: nothing is kept."""
     path = Path(folder) / f"{'-'.join(map(str, case))}.json" if folder else None
     if path is not None and path.is_file():
         return json.loads(path.read_text())
@@ -219,7 +218,7 @@ def kept(case: Case, folder: str) -> dict[str, Any]:
 
 def _times(fits: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     longest, cpu_s = max(fit["seconds"] for fit in fits), float(np.median([fit["cpu_s"] for fit in fits]))
-    after = [fit["after"] for fit in fits if "after" in fit]  # the peer holds none out
+    after = [fit["after"] for fit in fits if "after" in fit]  # the peer holds no windows out
     return {"fits": len(fits), "longest_s": longest, "cpu_s": cpu_s} | (
         {"after": float(np.median(after))} if after else {}
     )
@@ -233,19 +232,35 @@ def _summary(fits: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             continue
         errors = np.array([u["error"] for u in found])
         covered = sum(u["covered"] for u in found)
-        rows.append({
-            "name": name, "limit": limit, "median_error": float(np.median(errors)), "worst_error": float(errors.max()),
-            "within": int((errors <= limit).sum()), "covered": covered, "covered_interval": wilson(covered, len(found)), "of": len(found),
-        })  # fmt: skip
+        rows.append(
+            {
+                "name": name,
+                "limit": limit,
+                "median_error": float(np.median(errors)),
+                "worst_error": float(errors.max()),
+                "within": int((errors <= limit).sum()),
+                "covered": covered,
+                "covered_interval": wilson(covered, len(found)),
+                "of": len(found),
+            }
+        )
     return rows
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Any:
     shown = [
-        [r["plant"], r["by"], r["name"], r["median_error"], r["worst_error"], r["limit"], f"{r['within']} of {r['of']}",
-         f"{r['covered']} of {r['of']}"]
+        [
+            r["plant"],
+            r["by"],
+            r["name"],
+            r["median_error"],
+            r["worst_error"],
+            r["limit"],
+            f"{r['within']} of {r['of']}",
+            f"{r['covered']} of {r['of']}",
+        ]
         for r in rows
-    ]  # fmt: skip
+    ]
     columns = ("plant", "by", "unknown", "median error", "worst", "limit", "within", "in the 90 % interval")
     return table("recovered from a minute of recording", columns, shown)
 

@@ -95,9 +95,11 @@ def _views(results: Mapping[str, Any]) -> list[Any]:
     title = f"{results['task']}, {results['object']}, {results['cells'][0]['trials']} trials in each cell"
     return [
         table(title, columns, rows),
-        f"{results['crossed_kept']} of {results['crossed']} pairs keep 95 % of the success of the plant's own θ; "
+        f"{results['crossed_kept']} of {results['crossed']} pairs keep 95 % of the success of the plant's "
+        "own θ; "
         f"{results['mixed_as_good']} of {results['mixed']} mixtures are as good as the best single θ there "
-        f"({results['mixed_surely_worse']} worse by intervals that do not overlap); {spent / 60:.1f} minutes in "
+        f"({results['mixed_surely_worse']} worse by intervals that do not overlap); {spent / 60:.1f} "
+        "minutes in "
         f"{len(results['spent'])} runs; picture in {results['picture']}",
     ]
 
@@ -105,13 +107,22 @@ def _views(results: Mapping[str, Any]) -> list[Any]:
 def _arguments(p: argparse.ArgumentParser) -> None:
     count = {"type": arguments.positive_int, "metavar": "N"}
     p.add_argument(
-        "task", nargs="?", default="palm_turn", metavar="TASK", help=f"{', '.join(TASKS)}, or the path of your task's file"
-    )  # fmt: skip
+        "task",
+        nargs="?",
+        default="palm_turn",
+        metavar="TASK",
+        help=f"{', '.join(TASKS)}, or the path of your task's file",
+    )
     arguments.add_scene_arguments(p)
     arguments.add_planner_arguments(p)
     p.add_argument(
-        "--plants", nargs="+", default=list(PLANTS), choices=PLANTS, metavar="PLANT", help="names, or paths of your files"
-    )  # fmt: skip
+        "--plants",
+        nargs="+",
+        default=list(PLANTS),
+        choices=PLANTS,
+        metavar="PLANT",
+        help="names, or paths of your files",
+    )
     p.add_argument("--steps", default=1200, help="steps of 0.1 s that each θ is learned from", **count)
     p.add_argument("--trials", default=200, help="trials of each cell", **count)
     p.add_argument(
@@ -121,8 +132,12 @@ def _arguments(p: argparse.ArgumentParser) -> None:
         help="simulated time of a trial (default: the task's)",
     )
     p.add_argument(
-        "--seed", type=arguments.natural, default=0, metavar="S", help="trial k draws with seed S + k, in every cell"
-    )  # fmt: skip
+        "--seed",
+        type=arguments.natural,
+        default=0,
+        metavar="S",
+        help="trial k draws with seed S + k, in every cell",
+    )
     p.add_argument(
         "--randomise",
         action="store_true",

@@ -157,10 +157,16 @@ class Matrix:
         yield from _spread(spread, _collect, jobs, rows)
         paths = {plant: str(path) for plant, path in rollouts.items()}
         rows = [
-            (p.spec, s.plants, paths, ({x: str(self._theta_file(s.name, x)) for x in SHARES}, str(losses)), p.seed)
+            (
+                p.spec,
+                s.plants,
+                paths,
+                ({x: str(self._theta_file(s.name, x)) for x in SHARES}, str(losses)),
+                p.seed,
+            )
             for s in self.sources
             if not (losses := self.losses_file(s.name)).is_file()
-        ]  # fmt: skip
+        ]
         yield from _spread(spread, _learn, jobs, rows)
         if p.share is None:
             yield from self._choose(spread, jobs)
@@ -215,14 +221,22 @@ class Matrix:
             share, whose = self.share(source), self._tried_as(source)
             own = [row for row in rows if (row["source"], row["plant"]) == (whose, plant)]
             good = sum(row["succeeded"] for row in own)
-            cells.append({
-                "source": source.name, "plant": plant, "share": share, "trials": len(own), "succeeded": good,
-                "success_rate": good / len(own),
-                "success_interval": wilson(good, len(own)), "dropped": sum(row["dropped"] for row in own),
-                "reached_s": errors(row["reached_s"] for row in own if row["reached_s"] is not None),
-                "orientation_error_rad": errors(row["orientation_error_rad"] for row in own),
-                "prediction_loss": losses[source.name][f"{share:g}"][plant], "overlap_m": errors(row["overlap_m"] for row in own),
-            })  # fmt: skip
+            cells.append(
+                {
+                    "source": source.name,
+                    "plant": plant,
+                    "share": share,
+                    "trials": len(own),
+                    "succeeded": good,
+                    "success_rate": good / len(own),
+                    "success_interval": wilson(good, len(own)),
+                    "dropped": sum(row["dropped"] for row in own),
+                    "reached_s": errors(row["reached_s"] for row in own if row["reached_s"] is not None),
+                    "orientation_error_rad": errors(row["orientation_error_rad"] for row in own),
+                    "prediction_loss": losses[source.name][f"{share:g}"][plant],
+                    "overlap_m": errors(row["overlap_m"] for row in own),
+                }
+            )
         runs = {run["started"]: run for run in _lines(self._spent_file)}  # the last line of each run
         spent = {"trials_wall_s": sum(row["wall_s"] for row in rows), "spent": list(runs.values())}
         choice = self.shares() if self.plan.share is None else {}
@@ -250,9 +264,13 @@ class Matrix:
         as_good = sum(rate[name, b] >= best[b]["success_rate"] for name, b in mixed)
         worse = sum(of[name, b]["success_interval"][1] < best[b]["success_interval"][0] for name, b in mixed)
         return {
-            "crossed": len(crossed), "crossed_kept": kept, "mixed": len(mixed), "mixed_as_good": as_good, "mixed_surely_worse": worse,
+            "crossed": len(crossed),
+            "crossed_kept": kept,
+            "mixed": len(mixed),
+            "mixed_as_good": as_good,
+            "mixed_surely_worse": worse,
             "passed": kept == len(crossed) and as_good == len(mixed),
-        }  # fmt: skip
+        }
 
     def _in_world(self, spec: Spec, seed: int) -> Spec:
         return randomised(spec, seed) if self.plan.randomised else spec
@@ -307,11 +325,17 @@ def _try(spec: Spec, run: Run, k: int, seed: int, cell: str) -> dict[str, Any]:
     """Run one trial; return its row."""
     outcome = run_one(spec, run, k, seed, cell)
     return {
-        "seed": outcome.seed, "succeeded": outcome.succeeded, "dropped": outcome.dropped,
-        "reached_s": outcome.reached_at[0] if outcome.reached_at else None, "orientation_error_rad": outcome.orientation_error,
-        "position_error_m": outcome.position_error, "overlap_m": _overlap_of(spec).deepest_of(outcome.recording),
-        "stalls": outcome.stalls, "trouble": outcome.trouble, "wall_s": outcome.wall_s,
-    }  # fmt: skip
+        "seed": outcome.seed,
+        "succeeded": outcome.succeeded,
+        "dropped": outcome.dropped,
+        "reached_s": outcome.reached_at[0] if outcome.reached_at else None,
+        "orientation_error_rad": outcome.orientation_error,
+        "position_error_m": outcome.position_error,
+        "overlap_m": _overlap_of(spec).deepest_of(outcome.recording),
+        "stalls": outcome.stalls,
+        "trouble": outcome.trouble,
+        "wall_s": outcome.wall_s,
+    }
 
 
 @functools.lru_cache(maxsize=1)

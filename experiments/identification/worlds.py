@@ -13,9 +13,15 @@ if TYPE_CHECKING:
     from dexstack.graph.settings import Spec
 
 RANGES = {
-    "mass": (0.3, 3.0), "friction": (0.25, 1.0), "size": (0.9, 1.1), "torque": (0.5, 1.0), "joint_damping": (0.5, 1.5),
-    "joint_friction": (0.002, 0.02), "joint_armature": (2e-5, 5e-4), "contact_stiffness": (0.3, 3.0),
-}  # fmt: skip
+    "mass": (0.3, 3.0),
+    "friction": (0.25, 1.0),
+    "size": (0.9, 1.1),
+    "torque": (0.5, 1.0),
+    "joint_damping": (0.5, 1.5),
+    "joint_friction": (0.002, 0.02),
+    "joint_armature": (2e-5, 5e-4),
+    "contact_stiffness": (0.3, 3.0),
+}
 """Fields of a :class:`~dexstack.tasks.base.World` that are drawn log-uniformly."""
 SHIFTS = dict.fromkeys(OFFSETS, (-0.005, 0.005))
 """Fields that are drawn uniformly [m]."""

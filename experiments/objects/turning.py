@@ -1,13 +1,12 @@
-"""A hand turns the bodies of the zoo by a quarter, each from its best place: how many, and which
-not.
+"""Quarter turns of the bodies of the zoo in a hand, each from its best place.
 
-Every body of :mod:`.zoo` is made an object as a user's file would be, `dexstack object place` finds
-place and planner by trying, at seeds of its own, and `dexstack eval palm_turn` turns it by +90° and
-−90°, by turns, with the defaults of everything, but that every search of the planner takes 0.1 s,
-about what two threads need with sixteen convex parts. Turns about an axis about which every angle
-looks alike do not count. A body of which such an axis stands upright is at its goal from the start:
-it is in the table and not in the sums. Asked for: 97 % of all trials succeed, 85 % with each body,
-1 % are dropped at most, and the orientation error is 0.08 rad or less in the mean over bodies.
+Every body of :mod:`.zoo` is imported like a user's file, `dexstack object place` finds place and
+planner by trials, with separate seeds, and `dexstack eval palm_turn` turns it by +90° and −90° in
+alternation. All parameters are defaults, except that every search of the planner takes 0.1 s, about
+the time of two threads with sixteen convex parts. Rotations about an axis of full rotational
+symmetry do not count. A body with such an axis upright is at its goal from the start: it is in the
+table but not in the sums. Required: 97 % of all trials succeed, 85 % with each body, at most 1 % are
+dropped, and the mean orientation error over bodies is at most 0.08 rad.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ from experiments.quarter_turns import quarter_turns
 
 SEED, PLACING_SEED, PLACING_TRIALS = 20000, 40000, 6
 PLANNING = {"sampling_delay": 0.1, "sampling_threads": 1}
-"""Searches take 0.1 s [s]; simulated time does not depend on how many threads share them."""
+"""Searches take 0.1 s of simulated time, with any number of threads."""
 UPRIGHT = np.cos(0.2)
-"""An axis nearer to the vertical than this stands upright: a turn about the vertical moves it by
-less than what counts as turned."""
+"""Cosine of the largest angle of an upright axis to the vertical: a turn about the vertical moves it by
+less than the tolerance of a goal."""
 SUCCESS, SUCCESS_EACH, DROPPED, ERROR = 0.97, 0.85, 0.01, 0.08
 
 
@@ -85,11 +84,8 @@ def _make(args: argparse.Namespace) -> Outcome:
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(args.jobs) as pool:
         folder = args.keep or Path(scratch)
         if args.keep:
-            claim(
-                folder,
-                {"trials": args.trials, "seed": args.seed, "as_added": args.as_added, "commit": commit()},
-                "turns",
-            )
+            plan = {name: getattr(args, name) for name in ("trials", "seed", "as_added")}
+            claim(folder, plan | {"commit": commit()}, "turns")
         rows = list(pool.map(lambda name: _row(name, args, folder), names))
     told = [row for row in rows if row["told_apart"]]
     turned = [row for row in told if row["refused"] is None]
@@ -130,12 +126,15 @@ def _make(args: argparse.Namespace) -> Outcome:
         "refused",
     )
     view = table("turned by a quarter", columns, [[row.get(c) for c in columns] for row in rows])
-    line = f"{succeeded} of {trials} turned ({100 * results['success_rate']:.0f} %), {dropped} dropped, {error:.3f} rad"
+    line = (
+        f"{succeeded} of {trials} turned ({100 * results['success_rate']:.0f} %), {dropped} dropped, "
+        f"{error:.3f} rad"
+    )
     return Outcome(results, lines=[view, line], seed=args.seed)
 
 
 def _row(name: str, args: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """What was kept, or else what is made now."""
+    """Return the row of a body, kept or new."""
     kept = folder / name / "row.json"
     if kept.is_file():
         return json.loads(kept.read_text())
@@ -173,13 +172,9 @@ def _turned(name: str, args: argparse.Namespace, folder: Path) -> dict[str, Any]
         "hand_pose": start.hand_pose,
         "planner": start.planner,
     }
-    what = [
-        "--object",
-        str(added.yaml),
-        *(x for key, value in PLANNING.items() for x in ("--set", f"{key}={value}")),
-    ]
-    if args.keep:
-        what.append("--films")
+    what = ["--object", str(added.yaml), *(["--films"] if args.keep else [])]
+    for key, value in PLANNING.items():
+        what += ["--set", f"{key}={value}"]
     return row | quarter_turns(name, what, args.trials, SEED, folder / name / "run")
 
 

@@ -1,8 +1,8 @@
-"""Twenty-three bodies of five families become objects: time, convex parts and their error, how each
-rests and where it starts.
+"""Import of twenty-three bodies of five families: time, convex parts and their error, resting pose and
+start.
 
-Sizes and masses come from a seed. Asked for: every body is added, in 75 s, with at most 16 convex
-parts.
+Sizes and masses are drawn by a seed. Required: every body is imported, in at most 75 s, with at most
+16 convex parts.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from experiments.harness import Outcome, run
 LIMIT = 75.0
 """[s]: 60 for the parts, the rest for repair, placing and the errors."""
 SIZES, MASSES = (40.0, 110.0), (0.02, 0.3)
-"""Longest side [mm], mass [kg]."""
+"""Ranges of the longest side [mm] and the mass [kg]."""
 ROUND = 48
-"""Sides of a circle."""
+"""Number of sides of a circle."""
 Body = manifold3d.Manifold
 
 
@@ -78,11 +78,11 @@ def _make(args: argparse.Namespace) -> Outcome:
 
 
 def add_body(name: str, seed: int, folder: Path) -> Added:
-    """One body of the zoo in ``folder/name``; its size and mass are those of the seed. Where every
-    angle about an axis looks alike, it does to goals.
+    """Import one body of the zoo into ``folder/name``, with size and mass of the seed; goals ignore
+    full rotational symmetry.
 
     Raises:
-        ConfigError: it cannot be added.
+        ConfigError: the body cannot be imported.
     """
     rng = np.random.default_rng([seed, list(BODIES).index(name)])
     mesh = BODIES[name][1](rng)
@@ -102,7 +102,7 @@ def _added(name: str, seed: int, folder: Path) -> dict[str, Any]:
         added = add_body(name, seed, folder)
     except ConfigError as error:
         return {"refused": str(error), "seconds": time.monotonic() - start}
-    likeliest = sum(rest.probability for rest in added.report.rests if rest.kind == 0)
+    probability = sum(rest.probability for rest in added.report.rests if rest.kind == 0)
     return {
         "refused": None,
         "seconds": time.monotonic() - start,
@@ -112,12 +112,12 @@ def _added(name: str, seed: int, folder: Path) -> dict[str, Any]:
         "repair": added.repaired.steps,
         "parts": len(added.obj.parts),
         "error_mm": 1e3 * added.report.part_error,
-        "rest_probability": likeliest,
+        "rest_probability": probability,
         "hand_pose": added.obj.start("allegro").hand_pose,
     }
 
 
-# --- bodies, in units of no meaning: the size is drawn ----------------------------------------------------------------------------------
+# --- bodies, in arbitrary units: the size is drawn ---
 
 
 def _mesh(body: Body) -> trimesh.Trimesh:
@@ -140,7 +140,7 @@ def _prism(sides: int) -> Callable[[np.random.Generator], trimesh.Trimesh]:
 def _turned(
     profile: Callable[[np.random.Generator], Sequence[tuple[float, float]]],
 ) -> Callable[[np.random.Generator], trimesh.Trimesh]:
-    """A body of revolution: (radius, height) around its outline, anticlockwise."""
+    """Return a body of revolution from (radius, height) around its outline, anticlockwise."""
     return lambda rng: _mesh(Body.revolve(manifold3d.CrossSection([np.array(profile(rng))]), ROUND))
 
 
@@ -190,7 +190,7 @@ def _gear(rng: np.random.Generator) -> trimesh.Trimesh:
 
 
 def _blob(rng: np.random.Generator) -> trimesh.Trimesh:
-    """A ball whose radius is a sum of real spherical harmonics up to degree four."""
+    """Return a ball whose radius is a sum of real spherical harmonics up to degree four."""
     from scipy.special import sph_harm_y
 
     ball = trimesh.creation.icosphere(subdivisions=4)
@@ -198,10 +198,8 @@ def _blob(rng: np.random.Generator) -> trimesh.Trimesh:
     radius = np.ones(len(x))
     for degree in range(1, 5):
         for order in range(degree + 1):
-            radius += (
-                rng.normal(0.0, 0.25 / degree)
-                * sph_harm_y(degree, order, np.arccos(np.clip(z, -1, 1)), np.arctan2(y, x)).real
-            )
+            harmonic = sph_harm_y(degree, order, np.arccos(np.clip(z, -1, 1)), np.arctan2(y, x)).real
+            radius += rng.normal(0.0, 0.25 / degree) * harmonic
     return trimesh.Trimesh(ball.vertices * np.maximum(radius, 0.3)[:, None], ball.faces)
 
 

@@ -116,7 +116,7 @@ def ablate(args: argparse.Namespace) -> Outcome:
             map(_shown, rows),
         )
     ]
-    lines += [f"better than as it is: {', '.join(better)}"] if better else []
+    lines += [f"better than unchanged: {', '.join(better)}"] if better else []
     return Outcome({"rows": rows, "better": better, "passed": not better}, _figure(rows), lines, args.seed)
 
 

@@ -1,9 +1,9 @@
-"""The object's pose from rendered pictures, against the truth: standing still, in a film in which
-it is hidden, and in the closed loop.
+"""Errors of the object's pose from rendered pictures: at rest, in a film with occlusions, and in the
+closed loop.
 
-Accuracy for a cube that stands still, then a film of the hand that turns it in which it is hidden
-at random; time per picture on one core. With ``--trials``, +90° turns through pictures, and as many
-with the true pose. Asked for: all limits are kept.
+Accuracy for a cube at rest, then for a film of the hand that turns it with random occlusions; time
+per picture on one core. With ``--trials``, +90° turns with poses from pictures, and as many with the
+true pose. Required: all limits are kept.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from dexstack.graph.settings import Spec
 from dexstack.model.objects import load_object
 from dexstack.perception import require_camera
 from dexstack.perception.bundle import base_bundle, object_bundle
-from dexstack.perception.estimator import PoseEstimator, Sight
 from dexstack.perception.camera_params import MOUNT, EstimatorParams, SimulatedCameraParams
+from dexstack.perception.estimator import PoseEstimator, Sight
 from dexstack.perception.pose import solve_bundle
 from dexstack.perception.se3 import Transform, difference, exp
 from dexstack.perception.simulated import SimulatedCamera
@@ -64,22 +64,22 @@ LONGEST = 0.015
 """Largest 99th percentile of the processor time per picture of the film [s]."""
 TRIAL_SECONDS = 15.0
 SUCCESS = 0.8
-"""Smallest share of the trials that must succeed."""
+"""Least share of successful trials."""
 HONEST = 0.9
-"""Smallest share of the time that the normalised error must be within its 95 % bound."""
+"""Least share of the time with the normalised error within its 95 % bound."""
 ESTIMATE = 0.005
-"""Time from a picture to its pose, as the film's median has it [s]."""
+"""Time from a picture to its pose, the film's median [s]."""
 
 
 class StaticResult(NamedTuple):
-    """Of single pictures of an object that does not move."""
+    """Errors of single pictures of an object at rest."""
 
     two_faces: Errors
-    """Pictures in which two faces or more are seen."""
+    """Pictures with two or more visible faces."""
     one_face: Errors
-    """Every picture, all but the face seen best left out."""
+    """Every picture, with the best face only."""
     unseen: int
-    """Pictures without any tag."""
+    """Number of pictures without tags."""
     seconds: np.ndarray
     """(n,) processor time from the picture to the pose [s]."""
 
@@ -87,8 +87,8 @@ class StaticResult(NamedTuple):
 def measure_static(
     params: SimulatedCameraParams, count: int, distance: float, seed: int, name: str = "cube"
 ) -> StaticResult:
-    """``count`` pictures of the object in any orientation, ``distance`` [m] in front of the camera,
-    up to 60 mm off its axis."""
+    """Measure ``count`` pictures of the object in random orientations, ``distance`` [m] in front of
+    the camera and up to 60 mm off its axis."""
     rng = np.random.default_rng(seed)
     obj, bundle = load_object(name), object_bundle(name)
     camera = SimulatedCamera(None, obj, bundle, params, Transform(np.eye(3), np.zeros(3)), seed=seed)
@@ -123,11 +123,10 @@ def _area(corners: np.ndarray) -> float:
 
 
 class PixelSensor:
-    """Camera and estimator in the place of :class:`dexstack.sim.sensor.PoseSensor`: the controller
-    gets what pictures say.
+    """Camera and estimator in place of :class:`dexstack.sim.sensor.PoseSensor`.
 
-    A picture is taken whenever the controller plans: the loop must plan at the camera's rate.
-    Without a pose the last one stands, and before the first one the nominal start.
+    A picture is taken whenever the controller plans, so that the loop must plan at the camera's
+    rate. Without a pose the last one is used, before the first one the nominal start.
     """
 
     pose_jitter = pose_drift = pose_outage = 0.0
@@ -141,14 +140,14 @@ class PixelSensor:
         )
         self._estimator = PoseEstimator(bundle, params.camera, MOUNT, EstimatorParams())
         self.pose_delay = params.exposure_time / 2 + params.image_delay + ESTIMATE
-        """Age of the pose when the controller gets it [s]."""
+        """Age of the pose when the controller receives it [s]."""
         self._count = 0
         self._last = np.array(loop.scene.start.pose_WO)
         self.errors: list[np.ndarray] = []
-        """(6,) estimate against truth, where there was one [m, rad]."""
+        """(6,) errors of the estimates [m, rad]."""
 
     def measure(self, pose_WO: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """(7,) the estimate from a picture of the pose given; the hand is drawn where it is now."""
+        """Return the estimate (7,) from a picture of the given pose and the current hand."""
         picture = self._camera.picture(np.array(self._plant.joint_position), pose_WO)
         outcome = self._estimator.process(self._count / self._rate, cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY))
         self._count += 1
@@ -162,12 +161,12 @@ class ClosedLoopResult(NamedTuple):
     """The +90° task, once per seed."""
 
     reached: list[bool]
-    """With the pose from pictures; judged by the true pose."""
+    """Success with the pose from pictures, judged by the true pose."""
     reached_s: list[float]
     orientation_error: list[float]
-    """At the end, of the true pose [rad]."""
+    """Final error of the true pose [rad]."""
     truth_reached: list[bool]
-    """The same seeds with the true pose, as old and as often."""
+    """Success with the true pose of the same age and rate, for the same seeds."""
     truth_reached_s: list[float]
     shift: np.ndarray
     """(n,) errors of all estimates [m]"""
@@ -176,8 +175,8 @@ class ClosedLoopResult(NamedTuple):
 
 
 def close_loop(params: SimulatedCameraParams, trials: int, seconds: float, seed: int) -> ClosedLoopResult:
-    """Turn the cube by +90° through pictures, and again with the true pose, for seeds from ``seed``
-    on."""
+    """Turn the cube by +90° with the pose from pictures, and with the true pose, for seeds from
+    ``seed`` on."""
     loop = loop_of(Spec(overrides=(("pose_period", 1.0 / params.frame_rate),)))
     goal = loop.task.at_yaw(math.pi / 2)
     result = ClosedLoopResult([], [], [], [], [], np.empty(0), np.empty(0))
@@ -200,8 +199,7 @@ def close_loop(params: SimulatedCameraParams, trials: int, seconds: float, seed:
 def measure_tracking(
     motion: Motion, params: SimulatedCameraParams, share: float, seed: int, name: str = "cube"
 ) -> TrackingResult:
-    """Follow the object through a film of ``motion`` in which it is hidden for ``share`` of the
-    time."""
+    """Track the object in a film of ``motion`` in which it is hidden for ``share`` of the time."""
     obj, bundle = load_object(name), object_bundle(name)
     count = int((motion.t[-1] - motion.t[0] - 0.1) * params.frame_rate)
     hidden = occlusions(count, params.frame_rate, share, np.random.default_rng(seed))
@@ -219,7 +217,7 @@ def measure_tracking(
 
 
 def pictures(args: argparse.Namespace) -> Outcome:
-    """Measure all that is asked for."""
+    """Run all measurements."""
     require_camera()
     for name, value in XLA_ONE_THREAD.items():
         os.environ.setdefault(name, value)
@@ -319,7 +317,8 @@ def _times_table(static: dict[str, Any]) -> Any:
 
 def _film_line(f: dict[str, Any]) -> str:
     return (
-        f"{f['frames']} pictures, cube hidden in {f['hidden']}, no pose for {f['without_pose']}; {f['wrong_jumps']} wrong jumps; "
+        f"{f['frames']} pictures, cube hidden in {f['hidden']}, no pose for {f['without_pose']}; "
+        f"{f['wrong_jumps']} wrong jumps; "
         f"normalised error within its 95 % bound {100 * f['within_bound']:.1f} % of the time; "
         f"{1e3 * f['pose_s']['p50']:.1f} ms per picture, "
         f"p99 {1e3 * f['pose_s']['p99']:.1f} ms"

@@ -1,7 +1,7 @@
 """Commissioning of random hands: good ones must pass, and every wrong wiring must be named before a
 joint has moved by 5 degrees.
 
-    python tests/acceptance/commissioning.py --hands 200 --wirings 5 [--json FILE]
+    python -m tests.acceptance.commissioning --hands 200 --wirings 5 [--json FILE]
 
 A random hand has its palm up, sideways or down, dry friction of 0 to 0.05 N·m and motors of ±20 %
 per joint, lubrication (damping) of ±50 %, 1 degree of backlash, noisy encoders, and with its palm up

@@ -12,9 +12,12 @@ COMPILED = ("lcp", "soft")
 engines = pytest.mark.parametrize(
     "engine", [pytest.param(e, marks=[pytest.mark.slow] if e in COMPILED else []) for e in ENGINES]
 )
-SLIDE = """<mujoco><option timestep="0.002" cone="elliptic"/><worldbody><geom name="floor" type="plane" size="0 0 1" friction="0.01"/>
-  <body pos="0 0 {half}"><joint name="x" type="slide" axis="1 0 0" frictionloss="{loss}"/><joint name="z" type="slide" axis="0 0 1"/>
-  <geom type="box" size="0.05 0.05 {half}" mass="0.5" friction="0.4"/></body></worldbody><actuator><motor joint="x"/></actuator></mujoco>"""
+SLIDE = """<mujoco><option timestep="0.002" cone="elliptic"/><worldbody><geom name="floor" type="plane"
+size="0 0 1" friction="0.01"/>
+  <body pos="0 0 {half}"><joint name="x" type="slide" axis="1 0 0" frictionloss="{loss}"/><joint name="z"
+  type="slide" axis="0 0 1"/>
+  <geom type="box" size="0.05 0.05 {half}" mass="0.5" friction="0.4"/></body></worldbody><actuator><motor
+  joint="x"/></actuator></mujoco>"""
 STEPS = 40
 
 

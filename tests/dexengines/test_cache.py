@@ -10,8 +10,12 @@ from dexengines.cache import KEPT, evict_unused
 
 STEP = """
 import mujoco, dexengines
-xml = "<mujoco><worldbody><body><freejoint/><geom size='.1'/></body><geom type='plane' size='1 1 1'/></worldbody></mujoco>"
-scene = dexengines.load(mujoco.MjModel.from_xml_string(xml), "hydroelastic")
+spec = mujoco.MjSpec()
+spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=(1, 1, 1))
+body = spec.worldbody.add_body()
+body.add_freejoint()
+body.add_geom(size=(0.1, 0, 0))
+scene = dexengines.load(spec, "hydroelastic")
 print(scene.step(scene.reset()).time)
 """
 

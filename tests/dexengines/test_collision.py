@@ -43,9 +43,15 @@ def test_the_pairs_are_those_that_mujoco_lets_touch():
                 if rng.random() < 0.7
                 else ""
             )
-            bits = f'contype="{rng.integers(4)}" conaffinity="{rng.integers(4)}" priority="{rng.integers(2)}" condim="{rng.choice([1, 3])}"'
+            bits = (
+                f'contype="{rng.integers(4)}" conaffinity="{rng.integers(4)}" '
+                f'priority="{rng.integers(2)}" condim="{rng.choice([1, 3])}"'
+            )
             friction = f'friction="{rng.uniform(0.1, 1.0):.3f}"'
-            text += f'<body name="b{k}">{joint}<geom name="g{k}" type="{kind}" size="{KINDS[kind]}" {bits} {friction}/>'
+            text += (
+                f'<body name="b{k}">{joint}<geom name="g{k}" type="{kind}" size="{KINDS[kind]}" {bits} '
+                f"{friction}/>"
+            )
             open_bodies += 1
         m = model(
             text + "</body>" * open_bodies,
@@ -84,7 +90,8 @@ def test_links_that_overlap_as_built_do_not_collide_but_fingers_and_what_stands_
 
 def test_what_is_fixed_to_the_world_is_in_its_frame():
     m = model(
-        '<body pos="1 0 0" euler="0 0 90"><body pos="1 0 0"><geom name="far" type="box" size=".1 .2 .3" pos="0 0 1"/></body></body>'
+        '<body pos="1 0 0" euler="0 0 90"><body pos="1 0 0"><geom name="far" type="box" size=".1 .2 .3" '
+        'pos="0 0 1"/></body></body>'
         '<body><freejoint/><geom size=".1"/></body>'
     )
     data = mujoco.MjData(m)
@@ -101,7 +108,8 @@ def test_materials_come_from_the_model_then_from_the_caller(tmp_path):
     )
     m = model(
         text,
-        '<custom><numeric name="contact_modulus" data="1e6"/><numeric name="contact_modulus:ball" data="2e5"/></custom>',
+        '<custom><numeric name="contact_modulus" data="1e6"/><numeric name="contact_modulus:ball" '
+        'data="2e5"/></custom>',
     )
     floor, ball = read_collision(m).geoms
     assert (floor.modulus, ball.modulus, ball.resolution) == (1e6, 2e5, 0.05)

@@ -16,8 +16,10 @@ REST = f"""<mujoco><option timestep="0.002" cone="elliptic"/><worldbody>
   <geom name="box" type="box" size="0.05 0.05 0.05" mass="{MASS}" friction="{FRICTION} 0.005 0.0001"/></body>
   </worldbody></mujoco>"""
 GRIP = f"""<mujoco><option timestep="0.002"/><default><geom friction="1 0.005 0.0001"/></default><worldbody>
-  <body name="left" pos="-0.06 0 0"><joint name="push" type="slide" axis="1 0 0" damping="20"/><geom type="box" size="0.01 0.03 0.03" mass="0.1"/></body>
-  <body name="right" pos="0.06 0 0"><joint name="pull" type="slide" axis="-1 0 0" damping="20"/><geom type="box" size="0.01 0.03 0.03" mass="0.1"/></body>
+  <body name="left" pos="-0.06 0 0"><joint name="push" type="slide" axis="1 0 0" damping="20"/><geom
+  type="box" size="0.01 0.03 0.03" mass="0.1"/></body>
+  <body name="right" pos="0.06 0 0"><joint name="pull" type="slide" axis="-1 0 0" damping="20"/><geom
+  type="box" size="0.01 0.03 0.03" mass="0.1"/></body>
   <body name="box"><freejoint/><geom type="box" size="0.05 0.03 0.03" mass="{MASS}"/></body></worldbody>
   <actuator><motor joint="push"/><motor joint="pull"/></actuator></mujoco>"""
 

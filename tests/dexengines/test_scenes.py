@@ -14,7 +14,8 @@ COMPILED = ("lcp", "soft")
 engines = pytest.mark.parametrize(
     "engine", [pytest.param(e, marks=[pytest.mark.slow] if e in COMPILED else []) for e in ENGINES]
 )
-RAIL = """<mujoco><option timestep="0.001"/><worldbody><body pos="0 0 1"><joint name="spring" type="slide" axis="1 0 0" stiffness="100"/>
+RAIL = """<mujoco><option timestep="0.001"/><worldbody><body pos="0 0 1"><joint name="spring" type="slide"
+axis="1 0 0" stiffness="100"/>
   <geom size="0.05" mass="1"/></body></worldbody></mujoco>"""
 
 TWO = """<mujoco><option timestep="0.001" gravity="0 0 0"/><worldbody>
@@ -22,7 +23,8 @@ TWO = """<mujoco><option timestep="0.001" gravity="0 0 0"/><worldbody>
   <body pos="0 1 0"><joint name="b" type="slide" axis="1 0 0"/><geom size="0.05" mass="3"/></body></worldbody>
   <equality><joint joint1="b" joint2="a" polycoef="0.1 -2 0 0 0" solref="0.01 1"/></equality>
   <actuator><motor joint="a"/></actuator></mujoco>"""
-RUB = """<mujoco><option timestep="0.001" gravity="0 0 0"/><worldbody><body><joint name="rub" type="slide" axis="1 0 0" frictionloss="2"/>
+RUB = """<mujoco><option timestep="0.001" gravity="0 0 0"/><worldbody><body><joint name="rub" type="slide"
+axis="1 0 0" frictionloss="2"/>
   <geom size="0.05" mass="1"/></body></worldbody><actuator><motor joint="rub"/></actuator></mujoco>"""
 
 
@@ -84,8 +86,10 @@ def test_a_motor_and_a_tendon_weigh_on_their_joints(engine):
     it by a tendon of 3 kg."""
     xml = """<mujoco><option timestep="0.001" gravity="0 0 0"/><worldbody>
       <body><joint name="a" type="slide"/><geom size=".1" mass="1" contype="0" conaffinity="0"/>
-      <body><joint name="b" type="slide"/><geom size=".1" mass="1" contype="0" conaffinity="0"/></body></body></worldbody>
-      <tendon><fixed name="t" armature="3"><joint joint="a" coef="1"/><joint joint="b" coef="-1"/></fixed></tendon>
+      <body><joint name="b" type="slide"/><geom size=".1" mass="1" contype="0" conaffinity="0"/></body>
+      </body></worldbody>
+      <tendon><fixed name="t" armature="3"><joint joint="a" coef="1"/><joint joint="b" coef="-1"/></fixed>
+      </tendon>
       <actuator><motor joint="a" gear="2" armature="2"/></actuator></mujoco>"""
     scene = load(mujoco.MjModel.from_xml_string(xml), engine)
     v = scene.rollout(scene.reset(), np.full((100, 1), 5.0)).v[-1]
@@ -132,13 +136,15 @@ def test_a_state_kept_is_a_state_to_go_on_from(engine):
         ),
         (
             "soft",
-            "<body><joint name='s' type='slide'/><geom size='.1'/></body></worldbody><tendon><fixed name='rope' limited='true' range='0 1'>"
+            "<body><joint name='s' type='slide'/><geom size='.1'/></body></worldbody><tendon><fixed "
+            "name='rope' limited='true' range='0 1'>"
             "<joint joint='s' coef='1'/></fixed></tendon><worldbody>",
             "soft engine .* 'tendon with a stop': 'rope'",
         ),
         (
             "lcp",
-            "<geom name='floor' type='plane' size='1 1 1'/><body><freejoint/><geom name='egg' type='ellipsoid' size='.1 .1 .2'/></body>",
+            "<geom name='floor' type='plane' size='1 1 1'/><body><freejoint/><geom name='egg' "
+            "type='ellipsoid' size='.1 .1 .2'/></body>",
             "lcp engine does not take the feature 'ellipsoid': 'egg'",
         ),
     ],
@@ -176,12 +182,16 @@ def test_a_urdf_finds_its_meshes_by_package(tmp_path):
     (tmp_path / "my_robot" / "meshes").mkdir(parents=True)
     (tmp_path / "my_robot" / "urdf").mkdir()
     trimesh.creation.box((0.1, 0.1, 0.1)).export(tmp_path / "my_robot" / "meshes" / "box.stl")
-    inertial = '<inertial><mass value="1"/><inertia ixx="0.01" iyy="0.01" izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial>'
+    inertial = (
+        '<inertial><mass value="1"/><inertia ixx="0.01" iyy="0.01" izz="0.01" ixy="0" ixz="0" '
+        'iyz="0"/></inertial>'
+    )
     mesh = '<geometry><mesh filename="package://my_robot/meshes/box.stl"/></geometry>'
     urdf = tmp_path / "my_robot" / "urdf" / "robot.urdf"
     urdf.write_text(
         f'<robot name="r"><link name="base"/><link name="arm">{inertial}<collision>{mesh}</collision></link>'
-        '<joint name="j" type="continuous"><parent link="base"/><child link="arm"/><axis xyz="0 1 0"/></joint></robot>'
+        '<joint name="j" type="continuous"><parent link="base"/><child link="arm"/><axis xyz="0 1 0"/>'
+        "</joint></robot>"
     )
     made = load(urdf, dt=0.004)
     assert made.model.nq == 1 and made.dt == 0.004 and made.model.nmesh == 1
@@ -191,7 +201,8 @@ def test_a_urdf_finds_its_meshes_by_package(tmp_path):
 def test_a_stiff_servo_is_stable_and_arrives(engine):
     """A position servo of 2 kN m/rad and 200 N m s/rad on 1e-4 kg m²: explicitly, 4000 times too
     stiff for the step."""
-    xml = """<mujoco><option timestep="0.002" gravity="0 0 0" integrator="implicitfast"/><worldbody><body><joint name="j" damping="0.1"/>
+    xml = """<mujoco><option timestep="0.002" gravity="0 0 0" integrator="implicitfast"/><worldbody><body>
+    <joint name="j" damping="0.1"/>
       <geom type="box" size="0.02 0.02 0.02" mass="0.3"/></body></worldbody>
       <actuator><position joint="j" kp="2000" kv="200"/></actuator></mujoco>"""
     made = load(mujoco.MjModel.from_xml_string(xml), engine)

@@ -1,9 +1,9 @@
-"""Reverse sweep over a recorded rollout: every operation of the tape is repeated from its start, and
-the cotangent of its end carried to it.
+"""Reverse sweep over a recorded rollout: every operation of the tape is repeated from its start,
+and the cotangent of its end carried to it.
 
-In real numbers and by hand, after the paper's derivatives of moves [4], responses [5] and times of impact
-[10]. With the velocity free of contact v*, the forces f = E x that active rows c span under the recorded
-classes, A_c E x + b_c = 0, and u = v* + M⁻¹ Jᵀ f:
+In real numbers and by hand, after the paper's derivatives of moves [4], responses [5] and times of
+impact [10]. With the velocity free of contact v*, the forces f = E x that active rows c span under
+the recorded classes, A_c E x + b_c = 0, and u = v* + M⁻¹ Jᵀ f:
 
     (A_c E)ᵀ Z = Eᵀ J M⁻¹ ū,    b̄ = −Z,    w = M⁻¹ (ū − Jᵀ Z),    J̄ = f wᵀ − Z uᵀ,
     M̄ = −w (u − v*)ᵀ,           v̄* = ū − Jᵀ Z
@@ -44,8 +44,8 @@ def _pull_lcp(above, L, rows, cls, f, u, u_bar, f_bar, unregularised, w, Z, J_ba
     """Pull back u = v* + Yᵀ f(A, b) to J, μ and the velocities that b is taken at.
 
     Args:
-        f: the forces, f_bar: (n,) their cotangent; u: (V,) the velocity at which A f + b vanishes on
-            active rows.
+        f: the forces, f_bar: (n,) their cotangent; u: (V,) the velocity at which A f + b vanishes
+            on active rows.
         u_bar: (V,) cotangent of the velocity after; Jᵀ Z is subtracted.
         w: (V,) written: −w (u − v*)ᵀ is the cotangent of M. Z: (n,) written: minus that of b.
         J_bar, mu_bar: added to.
@@ -77,8 +77,8 @@ def _times(J, x, out):
 
 @inner
 def _pull_restitution(rows, e, f_bar, b_bar, e_bar):
-    """Pull back :func:`.impact.apply_restitution`: f_bar goes from after it to before it. Return the
-    factors (n,) of the forces."""
+    """Pull back :func:`.impact.apply_restitution`: f_bar goes from after it to before it. Return
+    the factors (n,) of the forces."""
     b, f, owner, n = rows.b, rows.f, rows.owner, rows.f.size
     group, factor = np.empty(n, np.int64), np.ones(n)
     linked_groups(rows.A, owner, group)
@@ -158,11 +158,12 @@ def _pull_response(world, par, tape, op, q, v, m, unit, out, q_bar, v_bar):
 
 @inner
 def _pull_free(tree, par, v, halves, rounds, star, h, m, out, star_bar, v_bar, tau_bar):
-    """Pull back the ``rounds`` iterations of :func:`.step.free_velocity`; return the cotangent of h.
+    """Pull back the ``rounds`` iterations of :func:`.step.free_velocity`; return the cotangent of
+    h.
 
     Args:
-        star: (V,) the velocity after, star_bar: its cotangent, both overwritten. v_bar, tau_bar: (V,)
-            added to.
+        star: (V,) the velocity after, star_bar: its cotangent, both overwritten. v_bar, tau_bar:
+            (V,) added to.
         m: factors of M + h D, inertias of bodies of 1 kg.
     """
     nv, h_bar, first = v.size, 0.0, 0.0
@@ -193,8 +194,8 @@ def _pull_free(tree, par, v, halves, rounds, star, h, m, out, star_bar, v_bar, t
 
 @inner
 def _pull_corrections(world, m, tape, rows, q, u, h, at, part, lift_bar, J_bar, gap_bar, q_bar, u_bar):
-    """Pull back :func:`.correction.repeat_corrections`: ``lift_bar`` is set to zero where ``part`` says
-    that a row was corrected. Return the cotangent of h."""
+    """Pull back :func:`.correction.repeat_corrections`: ``lift_bar`` is set to zero where ``part``
+    says that a row was corrected. Return the cotangent of h."""
     tree, shapes, gap, nv, h_bar = world.tree, world.shapes, rows.gap, u.size, 0.0
     row, end_bar = np.empty(nv), np.empty(nv)
     for r in range(part.size):
@@ -228,8 +229,8 @@ def _pull_corrections(world, m, tape, rows, q, u, h, at, part, lift_bar, J_bar, 
 
 @inner
 def _pull_gaps(rows, h, Z, gap_bar):
-    """Pull back :func:`.rows.move_right_hand_side` to the gaps, with −Z the cotangent of b; return the
-    cotangent of h."""
+    """Pull back :func:`.rows.move_right_hand_side` to the gaps, with −Z the cotangent of b; return
+    the cotangent of h."""
     h_bar, gap = 0.0, rows.gap
     for r in range(gap.size):
         target = TARGET if r < rows.contacts else 0.0
@@ -291,8 +292,8 @@ def _pull_contacts(world, par, tape, op, q, star, us, fs, rows, h, m, out, q_bar
 
 @inner
 def _pull_end(world, tape, i, q, v, u, after, h, m, at, q_bar, v_bar, u_bar, after_bar, rest_bar):
-    """Pull back the end of a move: q_bar and v_bar go from its end to their part that does not depend
-    on u. Return the cotangent of h."""
+    """Pull back the end of a move: q_bar and v_bar go from its end to their part that does not
+    depend on u. Return the cotangent of h."""
     tree, shapes, nv = world.tree, world.shapes, v.size
     end_bar, met = q_bar.copy(), tape.op[i, 6]
     fill(q_bar, 0.0)
@@ -337,8 +338,8 @@ def _repeat_lcps(world, tape, op, rows, q, star, h, m, at, us, fs):
 
 @inner
 def _pull_move(world, par, tape, i, q, v, h, tau, m, unit, out, tau_bar, q_bar, v_bar, rest_bar):
-    """Pull back a move: q_bar and v_bar go from its end to its beginning. Return the cotangent of the
-    time left before it."""
+    """Pull back a move: q_bar and v_bar go from its end to its beginning. Return the cotangent of
+    the time left before it."""
     tree, op, nv = world.tree, tape.op[i], v.size
     star, halves, at = np.empty(nv), np.empty((HALFWAY_ROUNDS, nv)), np.empty(q.size)
     kinematics(tree, q, m)
@@ -388,8 +389,8 @@ def pull_back(simulation, tau, state, out):
         simulation: result of :func:`.roll.refer`; its parameters are those of the rollout. tau:
             (T, V).
         state: (Q + V,) cotangents of q and v at the end, overwritten by those at the beginning.
-        out: reference to :class:`.dynamics_adjoint.Cotangents`, zeros; those of the other inputs are
-            added.
+        out: reference to :class:`.dynamics_adjoint.Cotangents`, zeros; those of the other inputs
+            are added.
     """
     world, par, tape, m = simulation.world, simulation.parameters, simulation.tape, simulation.motion
     tree, nq, nv, ops = world.tree, tape.q.shape[1], tau.shape[1], tape.size[0]
@@ -407,6 +408,7 @@ def pull_back(simulation, tau, state, out):
             _pull_response(world, par, tape, tape.op[i], q, v, m, unit, out, q_bar, v_bar)
         else:
             rest_bar = _pull_move(
-                world, par, tape, i, q, v, left[i], tau[control], m, unit, out, out.tau[control], q_bar, v_bar, rest_bar
+                world, par, tape, i, q, v, left[i], tau[control], m, unit, out, out.tau[control], q_bar,
+                v_bar, rest_bar,
             )  # fmt: skip
     tangent_to_coordinates(tree, tape.q[0], q_bar, state[:nq])

@@ -117,8 +117,8 @@ def _bound(shapes, m, a, b, Va, Vb, n, K, t):
 
 @inner
 def safe_time(shapes, m, a, b, Va, Vb, n, K, target, rest):
-    """Return a time, near the largest, within which the separation along n stays above ``target``; at
-    most ``rest``.
+    """Return a time, near the largest, within which the separation along n stays above ``target``;
+    at most ``rest``.
 
     Args:
         Va, Vb: (6,) twists of a and b in a frame in which n is fixed.
@@ -189,8 +189,8 @@ def _turn(shapes, m, a, b, n, depth, turn):
 
 @inner
 def turning_time(shapes, m, a, b, n, Ka, Kb, target, rest):
-    """As :func:`safe_time`, with a direction that turns with the nearest face or edges; corners of a
-    face leave a fixed one.
+    """As :func:`safe_time`, with a direction that turns with the nearest face or edges; corners of
+    a face leave a fixed one.
 
     In a frame that moves with w and turns with Ω about o, points of a body have the velocities
     ẋ − w − Ω × (x − o), and their accelerations are greater by at most

@@ -18,15 +18,16 @@ from dexengines.lcp.vectors import fill
 SEPARATE, CLAMP, STICK, HIGH, LOW = 0, 1, 2, 3, 4
 """Classes: N and C of normal rows; F, H (f = +μ f_n) and L (f = −μ f_n) of friction rows."""
 REGULARISATION = 1e-8
-"""Compliance of contacts as a share of A's diagonal, which distributes forces over redundant ones."""
+"""Compliance of contacts as a share of A's diagonal, which distributes forces over redundant
+ones."""
 REFINEMENTS = 3
 """Rounds of iterative refinement that remove its effect on velocities."""
 
 
 @inner
 def residual(A, b, owner, mu, f):
-    """Return the largest entry of f − proj(f − w) over the rows, zero exactly at solutions; infinite
-    for forces that are not finite."""
+    """Return the largest entry of f − proj(f − w) over the rows, zero exactly at solutions;
+    infinite for forces that are not finite."""
     n = b.size
     worst = 0.0
     for i in range(n):
@@ -145,8 +146,8 @@ def _all_forces(owner, mu, cls, index, x, count, f):
 
 @inner
 def forces_of_classes(A, b, owner, mu, cls, f, rounds, compliance):
-    """Write the forces of given classes by elimination and ``rounds`` of iterative refinement; return
-    the missing rank.
+    """Write the forces of given classes by elimination and ``rounds`` of iterative refinement;
+    return the missing rank.
 
     Where contacts are redundant the classes leave forces undetermined. With ``compliance`` > 0, a
     share of A's diagonal added for the factors only, they are distributed as between slightly
@@ -184,8 +185,8 @@ def forces_of_classes(A, b, owner, mu, cls, f, rounds, compliance):
 
 @inner
 def clip_classes(owner, mu, f, cls):
-    """Assign to rows whose force lies beyond a bound that bound's class, as :func:`clip_forces` moves
-    them there: derivatives follow the classes."""
+    """Assign to rows whose force lies beyond a bound that bound's class, as :func:`clip_forces`
+    moves them there: derivatives follow the classes."""
     for i in range(f.size):
         k = owner[i]
         if k < 0:

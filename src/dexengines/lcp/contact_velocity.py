@@ -1,5 +1,5 @@
-"""Velocity of a substep under contacts and joint limits: one LCP, more for the curvature of gaps, and
-one to push contacts open."""
+"""Velocity of a substep under contacts and joint limits: one LCP, more for the curvature of gaps,
+and one to push contacts open."""
 
 from __future__ import annotations
 
@@ -106,7 +106,8 @@ def _remember(memory, tape, rows, limit, cls):
 
 @inner
 def _energy_bound(tree, kinetic, tau, weight, v, u, rest):
-    """Return the kinetic energy that forces allow within the rest of the step; contacts do no work."""
+    """Return the kinetic energy that forces allow within the rest of the step; contacts do no
+    work."""
     most = kinetic
     for i in range(v.size):
         most += rest * (u[i] * (tau[i] - weight[i]) - 0.5 * tree.damping[i] * (v[i] ** 2 + u[i] ** 2))
@@ -115,16 +116,16 @@ def _energy_bound(tree, kinetic, tau, weight, v, u, rest):
 
 @inner
 def _correct_curvature(world, tape, m, motion, rows, lift, cls, rest, solved, counts, extremes):
-    """Solve again while bodies would meet because they turn; a correction that exceeds the energy bound
-    is tried for a shorter part of the time.
+    """Solve again while bodies would meet because they turn; a correction that exceeds the energy
+    bound is tried for a shorter part of the time.
 
     Args:
         lift: (n,) correction of b; cls: (n,) classes; ``rows.f`` and both are written.
         solved: whether the LCP without it is.
 
     Returns:
-        The number of LCPs recorded; a bit for each of them, from the second on, whose forces are not
-        regularised; whether the last is solved.
+        The number of LCPs recorded; a bit for each of them, from the second on, whose forces are
+        not regularised; whether the last is solved.
     """
     tree, n, q, v, u, after = world.tree, cls.size, motion.q, motion.v, motion.u, motion.after
     first_cls, first_f = tape.cls[tape.size[2] : tape.size[2] + n], rows.f.copy()
@@ -170,8 +171,8 @@ def contact_velocity(world, par, tape, memory, m, motion, span, limit, rest, cur
         curved: whether to correct for the curvature of gaps.
 
     Returns:
-        Number of LCPs after the first whose classes are on the tape; a bit for each one whose forces
-        are not regularised; True if the last one is a push.
+        Number of LCPs after the first whose classes are on the tape; a bit for each one whose
+        forces are not regularised; True if the last one is a push.
     """
     u, free, after = motion.u, motion.free, motion.after
     put(free, u)

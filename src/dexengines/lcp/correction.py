@@ -1,5 +1,5 @@
-"""Corrections of a substep's LCP: the curvature of gaps, which rows linear in time leave out, and the
-push that opens contacts whose gap is too small."""
+"""Corrections of a substep's LCP: the curvature of gaps, which rows linear in time leave out, and
+the push that opens contacts whose gap is too small."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ PUSH = 0.1
 """Greatest speed at which geometries that overlap, or nearly do, are pushed apart [m/s]. The push
 moves them and is no part of their velocity."""
 FULL_PUSH, LAST_PUSH = 100, 101
-"""In place of a part: a row pushed at that speed; one pushed at the speed that its depth and the time
-that is left ask for."""
+"""In place of a part: a row pushed at that speed; one pushed at the speed that its depth and the
+time that is left ask for."""
 PARTS = (1.0, 2.0**-2, 2.0**-4, 2.0**-6, 2.0**-8, 2.0**-10, 2.0**-12)
 """Parts of a move after which the curvature of gaps is evaluated."""
 
 
 @inner
 def _curvature(world, m, tape, rows, k, r, velocity, t, n):
-    """Return the gap of contact k after t, and the speed at which it closes on average beyond that of
-    its row r; n (3,) receives the normal."""
+    """Return the gap of contact k after t, and the speed at which it closes on average beyond that
+    of its row r; n (3,) receives the normal."""
     shapes, feature = world.shapes, tape.feature[k]
     ba, bb = shapes.body[feature[0]], shapes.body[feature[1]]
     end = gap_of_features(
@@ -55,7 +55,8 @@ def find_curvature(world, m, tape, rows, q, velocity, h, at, longest, part, lift
     Args:
         m: poses, overwritten. at: (Q,) scratch.
         longest: index of the first of :data:`PARTS` that is evaluated.
-        part: (n,) written: index of the part after which the curvature of each row is greatest, or −1.
+        part: (n,) written: index of the part after which the curvature of each row is greatest, or
+            −1.
         lift: (n,) correction of b, not positive; lowered further.
 
     Returns:
@@ -71,9 +72,9 @@ def find_curvature(world, m, tape, rows, q, velocity, h, at, longest, part, lift
             end, rate = _curvature(world, m, tape, rows, k, r, velocity, PARTS[i] * h, n)
             gap = rows.gap[r]
             least = 0.5 * min(gap, TARGET)
-            if gap > 0.0 and rate < lift[r] and end < least:
-                if _bodies_meet(world.shapes, m, tape.feature[k], n, least):
-                    lift[r], part[r], found = rate, i, True
+            closes = gap > 0.0 and rate < lift[r] and end < least
+            if closes and _bodies_meet(world.shapes, m, tape.feature[k], n, least):
+                lift[r], part[r], found = rate, i, True
             r += 1
             while r < rows.owner.size and rows.owner[r] >= 0:
                 r += 1
@@ -107,8 +108,8 @@ def find_pushes(rows, velocity, h, part, lift):
 
 @inner
 def repeat_corrections(world, m, tape, rows, q, velocity, h, at, part, lift):
-    """Repeat on ``lift`` the corrections that :func:`find_curvature` and :func:`find_pushes` recorded
-    in ``part``; real or complex."""
+    """Repeat on ``lift`` the corrections that :func:`find_curvature` and :func:`find_pushes`
+    recorded in ``part``; real or complex."""
     n = np.empty(3, rows.J.dtype)
     for r in range(part.size):
         if part[r] == FULL_PUSH:

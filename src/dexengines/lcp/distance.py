@@ -1,5 +1,5 @@
 """Separation of two rounded hulls: GJK finds a direction, the supports along it bound the distance
-from below whatever GJK did."""
+from below."""
 
 from __future__ import annotations
 
@@ -23,17 +23,16 @@ from dexengines.lcp.vectors import (
 )
 
 NEAR = 5e-6
-"""Distance of the hulls below which GJK's direction, the difference of two close points, is
-compared with those of faces and edges [m]."""
+"""Distance of the hulls [m] below which GJK's direction, the difference of two close points, is
+compared with those of faces and edges."""
 NEAR_CYLINDER = 1e-3
-"""The same with a cylinder, on which GJK comes closer to the direction without ever reaching it
-[m]."""
+"""The same with a cylinder, where GJK approaches the direction without reaching it [m]."""
 
 
 @inner
 def support(shapes, g, R, p, d, out):
-    """The point of geometry g's core (hull, or cylinder without its rounding) farthest along d
-    (world), into ``out``."""
+    """Write to ``out`` the point of geometry g's core (hull, or cylinder without its rounding)
+    farthest along d (world)."""
     dx = R[0, 0] * d[0] + R[1, 0] * d[1] + R[2, 0] * d[2]
     dy = R[0, 1] * d[0] + R[1, 1] * d[1] + R[2, 1] * d[2]
     dz = R[0, 2] * d[0] + R[1, 2] * d[1] + R[2, 2] * d[2]
@@ -58,8 +57,8 @@ def support(shapes, g, R, p, d, out):
 
 @inner
 def _nearest(W, n, v, weight):
-    """The point v nearest the origin of the simplex of n points W; its corners are moved to the
-    front. Returns how many it needs."""
+    """Write to v the point nearest the origin of the simplex of n points W, and move its corners to
+    the front; return their number."""
     best, chosen = np.inf, 0
     G = np.empty((4, 4))
     x = np.empty(4)
@@ -137,8 +136,8 @@ def _bound(shapes, a, b, Ra, pa, Rb, pb, d, x, y):
 
 @inner
 def _sharpen(shapes, a, b, Ra, pa, Rb, pb, n, best):
-    """Try the face normals of both hulls, and the cross products of their edges if they seem to
-    meet; n is overwritten by a better one."""
+    """Try the face normals of both hulls, and the cross products of their edges if no separation is
+    found; n is overwritten by a better direction. Return the bound."""
     x, y, d = np.empty(3), np.empty(3), np.empty(3)
     for turn in range(2):
         g, R = (a, Ra) if turn == 0 else (b, Rb)
@@ -173,8 +172,8 @@ def _sharpen(shapes, a, b, Ra, pa, Rb, pb, n, best):
 
 @inner
 def level(shapes, g, R, n, sign, depth, e):
-    """What of g's core lies within ``depth`` of its farthest point along ``sign`` times n: 1
-    corner, 2 edge, which goes to e, 3 face."""
+    """Return the part of g's core within ``depth`` of its farthest point along ``sign`` times n: 1
+    corner, 2 edge, which is written to e, 3 face."""
     d = times(sign, unrotated(R, n))
     first, last = shapes.vertex_start[g], shapes.vertex_start[g + 1]
     top = -np.inf
@@ -197,8 +196,7 @@ def level(shapes, g, R, n, sign, depth, e):
 
 @inner
 def _try(shapes, c, o, Rc, pc, Ro, po, d, x, y, n, best):
-    """Keep direction d, of any length and sign, in n where it separates better; d is normalised and
-    turned along n."""
+    """Write direction d, of any length and sign, to n if it separates better; return the bound."""
     length = np.sqrt(dot(d, d))
     if not length > 0.0:
         return best
@@ -212,7 +210,7 @@ def _try(shapes, c, o, Rc, pc, Ro, po, d, x, y, n, best):
 
 @inner
 def _foremost_edge(shapes, g, R, n, sign, e):
-    """Into e, from one to the other of the two corners of g farthest along ``sign`` times n."""
+    """Write to e the vector between the two corners of g farthest along ``sign`` times n."""
     d = times(sign, unrotated(R, n))
     first = second = -np.inf
     i, j = 0, 0
@@ -227,8 +225,8 @@ def _foremost_edge(shapes, g, R, n, sign, e):
 
 @inner
 def _sharpen_edges(shapes, a, b, Ra, pa, Rb, pb, n, best):
-    """Try the direction across the two edges that n already faces; n is overwritten by a better
-    one."""
+    """Try the direction across the two edges that face each other along n; n is overwritten by a
+    better one. Return the bound."""
     e, f, d, x, y = np.empty(3), np.empty(3), np.empty(3), np.empty(3), np.empty(3)
     _foremost_edge(shapes, a, Ra, n, 1.0, e)
     _foremost_edge(shapes, b, Rb, n, -1.0, f)
@@ -240,8 +238,8 @@ def _sharpen_edges(shapes, a, b, Ra, pa, Rb, pb, n, best):
 
 @inner
 def _sharpen_cylinder(shapes, c, o, Rc, pc, Ro, po, n, best):
-    """Try the directions in which side or rim of cylinder c face what lies next to them; n, from c
-    to o, is overwritten by a better one."""
+    """Try the directions in which side or rim of cylinder c face the nearest features of o; n, from
+    c to o, is overwritten by a better one. Return the bound."""
     x, y, d, e, f = np.empty(3), np.empty(3), np.empty(3), np.empty(3), np.empty(3)
     u, w = np.empty(3), np.empty(3)
     data = np.zeros(DATA)
@@ -252,7 +250,7 @@ def _sharpen_cylinder(shapes, c, o, Rc, pc, Ro, po, n, best):
         shapes.vertex_start[o],
     )
     exact = shapes.radius[c] + shapes.radius[o] == 0.0
-    low = np.inf  # o's nearest corner along n, and how far it is
+    low = np.inf  # height of o's nearest corner along n
     for k in range(so, shapes.vertex_start[o + 1]):
         low = min(low, dot(n, plus(rotated(Ro, shapes.vertex[k]), po)))
     put(data[3:6], times(rho, shapes.axis[c]))
@@ -310,8 +308,8 @@ def _sharpen_cylinder(shapes, c, o, Rc, pc, Ro, po, n, best):
 
 @inner
 def _between_points(shapes, a, b, Ra, pa, Rb, pb, n):
-    """Distance of the first corners of two geometries [m]; n is overwritten by the direction,
-    unless they coincide."""
+    """Return the distance of the first corners of two geometries [m]; n is overwritten by the
+    direction, unless they coincide."""
     s, t = shapes.vertex[shapes.vertex_start[a]], shapes.vertex[shapes.vertex_start[b]]
     square = 0.0
     for i in range(3):
@@ -326,7 +324,8 @@ def _between_points(shapes, a, b, Ra, pa, Rb, pb, n):
 
 @inner
 def _from_plane(shapes, a, b, Rb, pb, n):
-    """Distance of the core of b from the half-space a [m]; n is overwritten by its normal."""
+    """Return the distance of the core of b from the half-space a [m]; n is overwritten by its
+    normal."""
     put(n, shapes.normal[a])
     v = shapes.vertex[shapes.vertex_start[a]]
     if shapes.vertex_start[b + 1] - shapes.vertex_start[b] == 1:
@@ -342,8 +341,8 @@ def _from_plane(shapes, a, b, Rb, pb, n):
 
 @inner
 def _gjk(shapes, a, b, Ra, pa, Rb, pb, n, enough):
-    """A lower bound of the distance of two cores [m], content with ``enough``; n, a first guess, is
-    overwritten by its direction."""
+    """Return a lower bound of the distance of two cores [m], at least ``enough`` if possible; n, a
+    first guess, is overwritten by its direction."""
     x, y = np.empty(3), np.empty(3)
     W, weight, v = np.empty((4, 3)), np.empty(4), np.empty(3)
     size = 0
@@ -384,16 +383,14 @@ def _gjk(shapes, a, b, Ra, pa, Rb, pb, n, enough):
 
 @inner
 def separation(shapes, a, b, Ra, pa, Rb, pb, n, enough):
-    """Distance of two geometries along a direction that separates them best.
+    """Return the distance of two geometries along the direction that separates them best [m]: a
+    lower bound, exact to rounding where GJK converges below ``enough``; not positive where they
+    meet.
 
     Args:
         a, b: geometries; a may be a half-space.
         n: (3,) from a to b: a first guess, overwritten by the direction.
-        enough: bound with which to be content [m].
-
-    Returns:
-        A lower bound of the distance [m], exact to rounding where GJK ended regularly below
-        ``enough``; not positive where they meet.
+        enough: bound that ends the search [m].
     """
     rounding = shapes.radius[a] + shapes.radius[b]
     va, vb = (

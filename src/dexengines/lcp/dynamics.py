@@ -1,8 +1,8 @@
 """Kinematics, mass matrix and bias forces of a tree of bodies, for real and for complex numbers.
 
-Every function takes real arrays for a simulation and complex ones for its derivative
-(:mod:`.gradient`): no absolute values, nothing that is not analytic. Twists and inertias are taken
-about the world's origin: a body's twist (ω, v) moves the point x at v + ω × x.
+Every function takes real arrays for a simulation and complex ones for its derivative, and is
+analytic. Twists and inertias are about the world's origin: a body's twist (ω, v) moves the point x
+at v + ω × x.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from dexengines.kernels import inner
 from dexengines.lcp.vectors import cross, dot, put
 
 FREE, SLIDE, HINGE = 0, 2, 3
-"""MuJoCo's joint types; ball joints are not taken."""
+"""MuJoCo's joint types; ball joints are not supported."""
 
 
 class Tree(NamedTuple):
-    """What does not change: the compiled model's tree, in arrays."""
+    """The compiled model's tree in arrays."""
 
     parent: np.ndarray
-    """(B,) body above; body 0 is the world."""
+    """(B,) parent body; body 0 is the world."""
     p_PB: np.ndarray
     """(B, 3)"""
     R_PB: np.ndarray
@@ -37,7 +37,7 @@ class Tree(NamedTuple):
     joint_p: np.ndarray
     """(joints, 3) anchor, body frame."""
     joint_ref: np.ndarray
-    """(joints,) value at which the body stands as the model says."""
+    """(joints,) value at which the body has the model's pose."""
     joint_q: np.ndarray
     joint_v: np.ndarray
     """First entry in q, in v."""
@@ -46,10 +46,10 @@ class Tree(NamedTuple):
     inertia_B: np.ndarray
     """(B, 3, 3) about the centre of mass, body axes, per unit of mass."""
     dof_parent: np.ndarray
-    """(V,) velocity above on the same chain, or −1."""
+    """(V,) parent velocity on the same chain, or −1."""
     above: np.ndarray
-    """(V,) the next velocity that its row of M's factors goes on to, or −1: ``dof_parent`` unless
-    joints are coupled."""
+    """(V,) next velocity in its row of M's factors, or −1: ``dof_parent`` unless joints are
+    coupled."""
     dof_body: np.ndarray
     last_dof: np.ndarray
     """(B,) innermost velocity that moves a body, or −1."""
@@ -64,13 +64,12 @@ class Tree(NamedTuple):
     gravity: np.ndarray
     """(3,)"""
     steady: bool
-    """Whether nothing can turn and no joint is damped: masses and bias forces are then the same
-    everywhere."""
+    """True if nothing can turn and no joint is damped: mass matrix and bias forces are then
+    constant."""
 
 
 class Motion(NamedTuple):
-    """Where everything is and how it moves; written by :func:`kinematics` and
-    :func:`inertia_and_bias`."""
+    """Poses and velocities; written by :func:`kinematics` and :func:`inertia_and_bias`."""
 
     R: np.ndarray
     """(B, 3, 3)"""
@@ -81,26 +80,26 @@ class Motion(NamedTuple):
     V: np.ndarray
     """(B, 6) twists."""
     acceleration: np.ndarray
-    """(B, 6) twist rates at q̈ = 0, gravity as an upward acceleration of the world."""
+    """(B, 6) twist rates at q̈ = 0, gravity being an upward acceleration of the world."""
     force: np.ndarray
     """(B, 6) wrenches: moment about the origin, force."""
     inertia: np.ndarray
     """(B, 10) mass, mass · centre, six moments about the origin."""
     composite: np.ndarray
-    """(B, 10) the same of a body with all it carries."""
+    """(B, 10) the same of a body and its descendants."""
     M: np.ndarray
     """(V, V) mass matrix, then its factors LᵀDL."""
     bias: np.ndarray
     """(V,) Coriolis and gravitational forces."""
     room: np.ndarray
-    """(9, 3)"""
+    """(9, 3) scratch."""
     wrench: np.ndarray
-    """(6,) intermediate results."""
+    """(6,) scratch."""
 
 
 def make_tree(model: mujoco.MjModel, inertance: np.ndarray | None = None) -> Tree:
-    """Read a compiled model that holds nothing of :data:`dexengines.lcp.system.LACKS`;
-    ``inertance`` (V, V) adds to its masses."""
+    """Read a compiled model without features of :data:`dexengines.lcp.system.LACKS`; ``inertance``
+    (V, V) is added to its mass matrix."""
     B = model.nbody
     R_PB, inertia = np.empty((B, 3, 3)), np.zeros((B, 3, 3))
     for b in range(B):
@@ -143,8 +142,8 @@ def make_tree(model: mujoco.MjModel, inertance: np.ndarray | None = None) -> Tre
 
 
 def _elimination(parent: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """(V,) the path to −1 that holds every velocity of a row of the factors LᵀDL: the elimination
-    tree of parents and further entries."""
+    """Return (V,) the elimination tree of the factors LᵀDL, from parents and further entries of
+    M."""
     row = [set() if up < 0 else {int(up)} for up in parent]
     for i, j in at:
         row[i] |= {int(j)} - {int(i)}
@@ -157,7 +156,7 @@ def _elimination(parent: np.ndarray, at: np.ndarray) -> np.ndarray:
 
 
 def make_motion(tree: Tree, kind: type) -> Motion:
-    """Room for a motion in numbers of this kind, ``float`` or ``complex``."""
+    """Allocate a motion of numbers of a kind, ``float`` or ``complex``."""
     B, nv = tree.parent.size, tree.dof_parent.size
     motion = Motion(
         np.zeros((B, 3, 3), kind),
@@ -194,7 +193,8 @@ def _turn(axis, sine, one_minus_cosine, R):
 
 @inner
 def kinematics(tree, q, m):
-    """Poses of all bodies and axes of all velocities at q. Quaternions are normalised here."""
+    """Write poses of all bodies and axes of all velocities at q; quaternions are normalised
+    here."""
     S, axis, anchor, moment, T, U = m.S, m.room[0], m.room[1], m.room[2], m.room[3:6], m.room[6:9]
     for b in range(1, tree.parent.size):
         up = tree.parent[b]
@@ -262,7 +262,7 @@ def kinematics(tree, q, m):
 
 @inner
 def twists(tree, v, m):
-    """Twists of all bodies at velocities v, after :func:`kinematics`."""
+    """Write twists of all bodies at velocities v, after :func:`kinematics`."""
     for b in range(1, tree.parent.size):
         V = m.V[b]
         put(V, m.V[tree.parent[b]])
@@ -275,8 +275,8 @@ def twists(tree, v, m):
 
 @inner
 def inertia_times(inertia, V, out):
-    """Momentum (moment about the origin, force) of an inertia (mass, mass · centre, six moments)
-    with twist V."""
+    """Write the momentum (angular about the origin, linear) of an inertia (mass, mass · centre, six
+    moments) with twist V."""
     h0, h1, h2 = inertia[1], inertia[2], inertia[3]
     w0, w1, w2, v0, v1, v2 = V[0], V[1], V[2], V[3], V[4], V[5]
     out[0] = inertia[4] * w0 + inertia[7] * w1 + inertia[8] * w2 + h1 * v2 - h2 * v1
@@ -289,7 +289,7 @@ def inertia_times(inertia, V, out):
 
 @inner
 def inertias(tree, mass, m):
-    """Every body's inertia about the origin, after :func:`kinematics`; moments scale with the
+    """Write every body's inertia about the origin, after :func:`kinematics`; moments scale with the
     masses (B,) [kg]."""
     c, J = m.room[0], m.room[3:6]
     for b in range(1, tree.parent.size):
@@ -321,7 +321,7 @@ def inertias(tree, mass, m):
 
 @inner
 def bias_forces(tree, v, m):
-    """Twists and bias forces at velocities v (V,) by Newton–Euler, after :func:`inertias`."""
+    """Write twists and bias forces at velocities v (V,) by Newton–Euler, after :func:`inertias`."""
     S, W = m.S, m.wrench
     B = tree.parent.size
     for i in range(3):
@@ -372,7 +372,7 @@ def bias_forces(tree, v, m):
 
 @inner
 def mass_matrix(tree, m):
-    """Lower triangle of the mass matrix from composite bodies, after :func:`inertias`."""
+    """Write the lower triangle of the mass matrix from composite bodies, after :func:`inertias`."""
     S, W, M, E = m.S, m.wrench, m.M, tree.inertance.size
     for b in range(tree.parent.size):
         put(m.composite[b], m.inertia[b])
@@ -401,7 +401,7 @@ def mass_matrix(tree, m):
 
 @inner
 def inertia_and_bias(tree, mass, v, m):
-    """Mass matrix and bias forces at velocities v (V,) with masses (B,) [kg], after
+    """Write mass matrix and bias forces at velocities v (V,) with masses (B,) [kg], after
     :func:`kinematics`."""
     inertias(tree, mass, m)
     mass_matrix(tree, m)
@@ -410,7 +410,7 @@ def inertia_and_bias(tree, mass, v, m):
 
 @inner
 def factorise(above, M):
-    """M = LᵀDL in place, lower triangle, no entry outside the paths of ``Tree.above`` touched
+    """Replace the lower triangle of M by its factors LᵀDL, along the paths of ``Tree.above`` only
     (Featherstone)."""
     for k in range(above.size - 1, -1, -1):
         i = above[k]
@@ -443,7 +443,7 @@ def solve_mass(above, L, x):
 
 @inner
 def kinetic_energy(above, L, v):
-    """½ vᵀ M v with the factors of :func:`factorise` [J]."""
+    """Return ½ vᵀ M v with the factors of :func:`factorise` [J]."""
     total = 0.0
     for i in range(above.size):
         speed, j = v[i], above[i]
@@ -456,8 +456,8 @@ def kinetic_energy(above, L, v):
 
 @inner
 def integrate(tree, q, u, h, out):
-    """q ⊕ h u: joints move in straight lines, a free body about an axis that stays fixed in it;
-    quaternions end at unit length."""
+    """Write q ⊕ h u: joints move in straight lines, a free body about an axis fixed in it;
+    quaternions are normalised."""
     for joint in range(tree.joint_type.size):
         a, d = tree.joint_q[joint], tree.joint_v[joint]
         if tree.joint_type[joint] != FREE:

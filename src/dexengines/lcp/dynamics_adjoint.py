@@ -1,10 +1,10 @@
-"""Transposed derivatives of the tree's dynamics, in real numbers: one pass out and one back,
-whatever the number of inputs.
+"""Transposed derivatives of the tree's dynamics, in real numbers: one pass out and one back for all
+inputs.
 
-A cotangent of a configuration is one of its velocities, q ⊕ δ: displacements of joints, and of a
-free body along the world's axes and about its own. Twists, wrenches and their cotangents are taken
-about the world's origin. With × the product of twists and ×* that of a twist and a wrench, (a ×
-b)·F = −b·(a ×* F) = a·(b ×* F).
+A cotangent of a configuration is one of its tangent space, q ⊕ δ: displacements of joints, and of a
+free body along the world's axes and about its own. Twists, wrenches and their cotangents are about
+the world's origin. With × the product of twists and ×* that of a twist and a wrench, (a × b)·F =
+−b·(a ×* F) = a·(b ×* F).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from dexengines.lcp.vectors import cross, fill, put
 
 
 class Cotangents(NamedTuple):
-    """What a sweep adds up, and its room."""
+    """Cotangents that a sweep adds up, and its scratch."""
 
     axis: np.ndarray
     """(V, 6) of the axes of velocities."""
     pose: np.ndarray
-    """(B, 6) of displacements of bodies, those they carry left where they are: moment about the
-    origin, force."""
+    """(B, 6) of displacements of bodies without their descendants: moment about the origin,
+    force."""
     tau: np.ndarray
     """(T, V)"""
     mass: np.ndarray
@@ -35,15 +35,14 @@ class Cotangents(NamedTuple):
     restitution: np.ndarray
     """(G,)"""
     twist: np.ndarray
-    """(3, B, 6) room: twists at w, at v, and twist rates."""
+    """(3, B, 6) scratch: twists at w, at v, and twist rates."""
     back: np.ndarray
-    """(3, B, 6) room: the cotangents of twists at v and of twist rates, and wrenches of all that a
-    body carries."""
+    """(3, B, 6) scratch: cotangents of twists at v and of twist rates, wrenches of a body and its
+    descendants."""
 
 
 def make_cotangents(tree: Tree, steps: int, friction: int, restitution: int) -> Cotangents:
-    """Zeros for a rollout of so many steps with so many coefficients of friction and
-    restitution."""
+    """Allocate zeros for a number of steps and of coefficients of friction and restitution."""
     B, nv = tree.parent.size, tree.dof_parent.size
     return Cotangents(
         np.zeros((nv, 6)),
@@ -81,14 +80,14 @@ def add_wrench_product(a, F, scale, out):
 
 @inner
 def dot6(a, b):
-    """a · b of vectors of six."""
+    """Return a · b of vectors of six."""
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3] + a[4] * b[4] + a[5] * b[5]
 
 
 @inner
 def _outwards(tree, S, w, v, a, lift, t):
-    """Twists at w and v and twist rates at v and accelerations a, into ``t`` (3, B, 6); the world
-    accelerates against gravity × lift."""
+    """Write to ``t`` (3, B, 6) twists at w and v and twist rates at v and accelerations a; the
+    world accelerates against gravity × lift."""
     W = np.empty(6)
     for i in range(3):
         t[2, 0, 3 + i] = -lift * tree.gravity[i]
@@ -113,8 +112,8 @@ def _outwards(tree, S, w, v, a, lift, t):
 
 @inner
 def _joints_back(tree, S, b, w, v, a, t, back, axis, v_bar):
-    """From the cotangents of a body's twists to those of its joints' axes and velocities, and of
-    the twists of the body above."""
+    """Pull back the cotangents of a body's twists to its joints' axes and velocities and to the
+    twists of its parent."""
     W, run, W_bar = np.empty(6), np.empty(6), np.empty(6)
     V_bar, A_bar, F = back[0, b], back[1, b], back[2, b]
     put(run, t[1, b])
@@ -144,16 +143,16 @@ def _joints_back(tree, S, b, w, v, a, t, back, axis, v_bar):
 
 @inner
 def pull_inverse_dynamics(tree, mass, m, w, v, a, lift, out, v_bar):
-    """Derivatives of w · (M(q) a + c(q, v)), armature and couplings left out, which do not depend
-    on q.
+    """Add the derivatives of w · (M(q) a + c(q, v)) without armature and couplings, which do not
+    depend on q.
 
     With the twists W at w, V at v, and rates A, every body adds W·(I A) − (V × W)·(I V).
 
     Args:
         m: after :func:`.dynamics.kinematics`; its inertias are those of bodies of 1 kg.
         w, v, a: (V,). lift: 1 with gravity in c, 0 without.
-        out: :class:`Cotangents`, to which those of axes, poses and masses are added.
-        v_bar: (V,) to which that of v is added.
+        out: :class:`Cotangents`; those of axes, poses and masses are added to.
+        v_bar: (V,) cotangent of v, added to.
     """
     t, back, S = out.twist, out.back, m.S
     _outwards(tree, S, w, v, a, lift, t)
@@ -187,11 +186,8 @@ def pull_inverse_dynamics(tree, mass, m, w, v, a, lift, out, v_bar):
 
 @inner
 def pull_kinematics(tree, m, out, q_bar):
-    """From the cotangents of axes and poses, which are set to zero, to those of the configuration,
-    added to ``q_bar`` (V,).
-
-    An axis moves with whatever comes before it: ∂S_k = S_j × S_k.
-    """
+    """Pull back the cotangents of axes and poses, which are set to zero, to the configuration's
+    ``q_bar`` (V,), which is added to. An axis moves with all before it: ∂S_k = S_j × S_k."""
     S = m.S
     for b in range(tree.parent.size - 1, 0, -1):
         pose = out.pose[b]
@@ -213,8 +209,8 @@ def pull_kinematics(tree, m, out, q_bar):
 
 @inner
 def pull_integrate(tree, u, h, end_bar, q_bar, u_bar):
-    """From the cotangent of q ⊕ h u (V,) to those of q and u, which are added. Returns that of
-    h."""
+    """Pull back the cotangent of q ⊕ h u (V,) to those of q and u, which are added to; return that
+    of h."""
     h_bar = 0.0
     phi, x, y = np.empty(3), np.empty(3), np.empty(3)
     for joint in range(tree.joint_type.size):
@@ -247,8 +243,8 @@ def pull_integrate(tree, u, h, end_bar, q_bar, u_bar):
 
 @inner
 def coordinates_to_tangent(tree, q, bar, out):
-    """Cotangent of a configuration's velocities (V,) into ``out``, from one of its coordinates (Q,)
-    at quaternions of unit length."""
+    """Write to ``out`` (V,) the tangent-space cotangent of one by coordinates (Q,), at quaternions
+    of unit length."""
     for joint in range(tree.joint_type.size):
         a, d = tree.joint_q[joint], tree.joint_v[joint]
         out[d] = bar[a]
@@ -263,8 +259,8 @@ def coordinates_to_tangent(tree, q, bar, out):
 
 @inner
 def tangent_to_coordinates(tree, q, bar, out):
-    """Cotangent of a configuration's coordinates (Q,) into ``out``, from one of its velocities
-    (V,); quaternions of any length."""
+    """Write to ``out`` (Q,) the cotangent by coordinates of one in the tangent space (V,);
+    quaternions of any length."""
     for joint in range(tree.joint_type.size):
         a, d = tree.joint_q[joint], tree.joint_v[joint]
         out[a] = bar[d]

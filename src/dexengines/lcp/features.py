@@ -1,9 +1,8 @@
 """Contact between two features (corner, edge, face, rim) as an analytic function of the two bodies'
 poses.
 
-Which features touch is decided elsewhere and kept; here are their gap, point and normal, for real
-and for complex numbers. The normal points from the first body to the second; the gap grows along
-it.
+Gap, point and normal of two given features, for real and for complex numbers. The normal points
+from the first body to the second; the gap grows along it.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ POINT_POINT, FACE_POINT, EDGE_EDGE, EDGE_POINT, FACE_RIM, RIM_POINT, RIM_EDGE, R
 DATA = 16
 """Numbers of a contact: point and direction on the first body and on the second, each in its body's
 frame (a face's normal, an edge from end to end, a rim's centre and its radius along the axis);
-thickness of the first and of the second; where to look for the nearest points: angle on the first
-rim, share of the edge or angle on the second."""
+thickness of the first and of the second; start of the search for the nearest points: angle on the
+first rim, share of the edge or angle on the second."""
 ROUNDS = 30
-"""Most of Newton's steps towards the nearest points of a rim and another feature."""
+"""Most Newton steps towards the nearest points of a rim and another feature."""
 
 
 @inner
 def rim_axes(w, e, f):
-    """Two vectors e, f (3,) of the length of w, across it and each other: the rim's points are
+    """Write vectors e, f (3,) of the length of w, across it and each other: the rim's points are
     centre + e cos θ + f sin θ."""
     low = 0
     for i in range(1, 3):
@@ -42,16 +41,15 @@ def rim_axes(w, e, f):
 
 @inner
 def nearest_on_rim(kind, data, Ra, pa, Rb, pb, x, dx, y, dy):
-    """Nearest points of the first body's rim and the second's feature, by Newton's method from
-    where ``data`` says.
+    """Find the nearest points of the first body's rim and the second's feature by Newton's method
+    from the start in ``data``.
 
     Args:
         kind: ``RIM_POINT``, ``RIM_EDGE`` or ``RIM_RIM``.
-        x, dx, y, dy: (3,) written: the points, and how they go along rim and feature.
+        x, dx, y, dy: (3,) written: the points, and their derivatives along rim and feature.
 
     Returns:
-        Whether the steps came to an end at a minimum; angle on the rim; share or angle on the
-        other.
+        True if the steps converged to a minimum; angle on the rim; share or angle on the other.
     """
     kind_of = x.dtype
     e, f, g, h = np.empty(3, kind_of), np.empty(3, kind_of), np.zeros(3, kind_of), np.zeros(3, kind_of)
@@ -107,36 +105,39 @@ def nearest_on_rim(kind, data, Ra, pa, Rb, pb, x, dx, y, dy):
 
 
 @inner
+def _gap_of_rim(kind, side, data, Ra, pa, Rb, pb, n, c):
+    kind_of = n.dtype
+    a, b, e, f = np.empty(3, kind_of), np.empty(3, kind_of), np.empty(3, kind_of), np.empty(3, kind_of)
+    nearest_on_rim(kind, data, Ra, pa, Rb, pb, a, e, b, f)
+    if side == 0:
+        less(b, a, n)
+    else:
+        n[0] = side * (e[1] * f[2] - e[2] * f[1])
+        n[1] = side * (e[2] * f[0] - e[0] * f[2])
+        n[2] = side * (e[0] * f[1] - e[1] * f[0])
+    divide(n, np.sqrt(dot(n, n)))
+    distance = n[0] * (b[0] - a[0]) + n[1] * (b[1] - a[1]) + n[2] * (b[2] - a[2])
+    gap = distance - data[12] - data[13]
+    for i in range(3):
+        c[i] = b[i] - (data[13] + 0.5 * gap) * n[i]
+    return gap
+
+
+@inner
 def gap_of_features(kind, side, data, Ra, pa, Rb, pb, n, c):
-    """Gap of two features.
+    """Return the gap of two features [m].
 
     Args:
         kind: one of the constants above.
-        side: where the normal is a cross product of edges or rims: ±1 times it; 0 where it is the
-            difference of the nearest points.
+        side: ±1: the normal is this times the cross product of edges or rims; 0: the difference of
+            the nearest points.
         data: (16,), see :data:`DATA`.
         n, c: (3,) written: normal, and the point midway between the two surfaces (world).
-
-    Returns:
-        The gap [m].
     """
+    if kind >= RIM_POINT:
+        return _gap_of_rim(kind, side, data, Ra, pa, Rb, pb, n, c)
     kind_of = n.dtype
     a, b = np.empty(3, kind_of), np.empty(3, kind_of)
-    if kind >= RIM_POINT:
-        e, f = np.empty(3, kind_of), np.empty(3, kind_of)
-        nearest_on_rim(kind, data, Ra, pa, Rb, pb, a, e, b, f)
-        if side == 0:
-            less(b, a, n)
-        else:
-            n[0] = side * (e[1] * f[2] - e[2] * f[1])
-            n[1] = side * (e[2] * f[0] - e[0] * f[2])
-            n[2] = side * (e[0] * f[1] - e[1] * f[0])
-        divide(n, np.sqrt(dot(n, n)))
-        distance = n[0] * (b[0] - a[0]) + n[1] * (b[1] - a[1]) + n[2] * (b[2] - a[2])
-        gap = distance - data[12] - data[13]
-        for i in range(3):
-            c[i] = b[i] - (data[13] + 0.5 * gap) * n[i]
-        return gap
     place(Ra, pa, data[0:3], a)
     place(Rb, pb, data[6:9], b)
     d = np.empty(3, kind_of)

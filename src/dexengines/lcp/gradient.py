@@ -1,9 +1,10 @@
-"""Derivatives of steps and rollouts with respect to state, control, masses, friction and restitution.
+"""Derivatives of steps and rollouts with respect to state, control, masses, friction and
+restitution.
 
-The derivative is that of the recorded decisions, exact wherever the active set is constant around the
-point. On the boundary of two active sets (a contact that just touches without load, a force exactly at
-its friction bound, a grazing impact) it is the one-sided derivative of the side that the simulation took:
-a contact without load counts as separated, friction at its bound as sliding.
+The derivative is that of the recorded decisions, exact wherever the active set is constant around
+the point. On the boundary of two active sets (a contact that just touches without load, a force
+exactly at its friction bound, a grazing impact) it is the one-sided derivative of the side that the
+simulation took: a contact without load counts as separated, friction at its bound as sliding.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     import jax
 
 INPUTS = ("q", "v", "tau", "mass", "friction", "restitution")
-"""Inputs of a rollout with derivatives: (Q,) and (V,) at the start, (T, V), (B,) of the bodies, and twice
-(G,) as in :class:`.record.Parameters`."""
+"""Inputs of a rollout with derivatives: (Q,) and (V,) at the start, (T, V), (B,) of the bodies, and
+twice (G,) as in :class:`.record.Parameters`."""
 
 
 class Rollout(NamedTuple):
@@ -79,7 +80,8 @@ def rollout(system: LcpSystem, tau: np.ndarray) -> Rollout:
 def vjp(
     system: LcpSystem, run: Rollout, cotangent: np.ndarray, wrt: Sequence[str] = INPUTS
 ) -> dict[str, np.ndarray]:
-    """Multiply ``cotangent`` (Q + V,) by the Jacobian of the final state, by a sweep back over the tape.
+    """Multiply ``cotangent`` (Q + V,) by the Jacobian of the final state, by a sweep back over the
+    tape.
 
     Args:
         wrt: names in :data:`INPUTS`.
@@ -106,7 +108,8 @@ def _check(system: LcpSystem, run: Rollout) -> None:
 
 
 def directional(system: LcpSystem, run: Rollout, directions: dict[str, np.ndarray]) -> np.ndarray:
-    """Return derivatives of the final state along n directions, before the system takes another step.
+    """Return derivatives of the final state along n directions, before the system takes another
+    step.
 
     Args:
         directions: arrays (n, *shape of the input) by names in :data:`INPUTS`; inputs that are left
@@ -186,7 +189,8 @@ class _Twins:
         return np.reshape(ends, (*batch, -1)).astype(np.asarray(inputs[0]).dtype)
 
     def backward(self, wrt: tuple[str, ...], *inputs: Any) -> tuple[np.ndarray, ...]:
-        """Return the cotangents of inputs ``wrt``; the last of ``inputs`` is that of the final state."""
+        """Return the cotangents of inputs ``wrt``; the last of ``inputs`` is that of the final
+        state."""
 
         def work(twin: LcpSystem, row: tuple) -> dict[str, np.ndarray]:
             return vjp(twin, self.run(twin, row[:-1]), row[-1], wrt)
@@ -202,11 +206,11 @@ def jax_rollout(system: LcpSystem, *, threads: int | None = None) -> Callable[..
     """Return the engine as a JAX function ``(q, v, tau, mass, friction, restitution) → final state
     (Q + V,)`` with a custom derivative.
 
-    ``tau`` is (T, V); mass, friction and restitution are as in :class:`.record.Parameters`. Works under
-    ``jit``, ``grad`` and ``vmap``: rollouts of a batch run concurrently in ``threads`` threads of this
-    process (None: one per core), each on a copy of the system, which itself is not changed. Only the
-    derivatives asked for are computed. Warm starts are reset before each rollout, so that it is a
-    function.
+    ``tau`` is (T, V); mass, friction and restitution are as in :class:`.record.Parameters`. Works
+    under ``jit``, ``grad`` and ``vmap``: rollouts of a batch run concurrently in ``threads``
+    threads of this process (None: one per core), each on a copy of the system, which itself is not
+    changed. Only the derivatives asked for are computed. Warm starts are reset before each rollout,
+    so that it is a function.
     """
     import jax
     import jax.numpy as jnp

@@ -44,8 +44,8 @@ SLOWEST = 1e-6
 LINKED = 1e-12
 """Contacts push on each other where |A_ij| exceeds this share of √(A_ii A_jj)."""
 MOST_PASSES = 256
-"""Passes at one instant after which a plastic one over all contacts ends them; it adds no energy and
-is counted."""
+"""Passes at one instant after which a plastic one over all contacts ends them; it adds no energy
+and is counted."""
 
 
 @inner
@@ -74,8 +74,8 @@ def solve_and_count(rows, b, cls, warm, counts, extremes):
 
 @inner
 def linked_groups(A, owner, group):
-    """Write to ``group`` (n,) the least row of the contacts that each row is linked with, directly or
-    through others."""
+    """Write to ``group`` (n,) the least row of the contacts that each row is linked with, directly
+    or through others."""
     for i in range(owner.size):
         group[i] = i
         for j in range(i):
@@ -91,8 +91,8 @@ def linked_groups(A, owner, group):
 
 @inner
 def apply_restitution(rows, e):
-    """f ← (1 + s) f with one s per linked group: the restitution of its contacts, weighted by the work
-    −f b of their normal impulses.
+    """f ← (1 + s) f with one s per linked group: the restitution of its contacts, weighted by the
+    work −f b of their normal impulses.
 
     Args:
         rows: of a solved plastic LCP. e: (n,) restitution of the normal rows.
@@ -126,8 +126,8 @@ def _swap(tape, i, j):
 
 @inner
 def _gather(world, par, v, m, tape, span, threshold, plastic):
-    """Move to the front the contacts that take part in a pass: those that approach, in a plastic one
-    all that touch.
+    """Move to the front the contacts that take part in a pass: those that approach, in a plastic
+    one all that touch.
 
     Returns:
         One past the last of them, and how many of them bounce.

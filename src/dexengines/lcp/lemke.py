@@ -1,10 +1,10 @@
 """Lemke's method on the classes of a frictional LCP: one scalar λ drives w = A f + b + λ d from
 "all separate" at large λ to λ = 0.
 
-Every row i owns the pair (f̃_i, w_i), one of which is basic. For friction f̃ is the distance to the bound
-at which it slides, f̃ = f − s μ f_n with s = +1 (H), −1 (L) or 0 (F), so that a force at a bound that
-moves with f_n is f̃ = 0; changing s is a shear of one row or column. λ is basic and may turn back along its
-path. Random tangential entries of d keep events apart.
+Every row i owns the pair (f̃_i, w_i), one of which is basic. For friction f̃ is the distance to the
+bound at which it slides, f̃ = f − s μ f_n with s = +1 (H), −1 (L) or 0 (F), so that a force at a
+bound that moves with f_n is f̃ = 0; changing s is a shear of one row or column. λ is basic and may
+turn back along its path. Random tangential entries of d keep events apart.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _NONE, _LAMBDA, _NORMAL, _GAP, _UPPER, _LOWER, _RATE, _FLIP = -1, 0, 1, 2, 3, 4,
 class _Tableau(NamedTuple):
     """Basic variables as functions of nonbasic ones. Id i is f̃_i, n + i is w_i, 2 n is λ.
 
-    Functions that take it are inlined: counting references to its arrays at every call takes as long
-    as a small pivot.
+    Functions that take it are inlined: counting references to its arrays at every call takes as
+    long as a small pivot.
     """
 
     owner: np.ndarray
@@ -47,8 +47,8 @@ class _Tableau(NamedTuple):
 
 @inner(forceinline=True)
 def _pivot(t, r, c):
-    """Exchange the basic variable of row r with the nonbasic one of column c; ``t.row`` is a copy of the
-    row's equation."""
+    """Exchange the basic variable of row r with the nonbasic one of column c; ``t.row`` is a copy
+    of the row's equation."""
     T, row = t.T, t.row
     m = T.shape[1]
     p = 1.0 / row[c]
@@ -88,8 +88,8 @@ def _add(t, r, factor, i):
 
 @inner(forceinline=True)
 def _fill_tableau(A, b, d, t):
-    """Write the tableau with all contacts separate: every w is basic, friction is measured from its upper
-    bound."""
+    """Write the tableau with all contacts separate: every w is basic, friction is measured from its
+    upper bound."""
     n = b.size
     for i in range(n):
         put(t.T[i], A[i])
@@ -107,8 +107,8 @@ def _fill_tableau(A, b, d, t):
 
 @inner(forceinline=True)
 def _clamp(t, contact):
-    """Clamp a contact whose normal force begins to grow; friction starts at the bounds that oppose the
-    slip."""
+    """Clamp a contact whose normal force begins to grow; friction starts at the bounds that oppose
+    the slip."""
     n, last = t.slide.size, t.T.shape[1] - 1
     t.cls[contact] = CLAMP
     column = -1 - t.where[contact]
@@ -125,8 +125,8 @@ def _clamp(t, contact):
 
 @inner(forceinline=True)
 def _partner(t, event, i):
-    """Return the id of the entering variable, the partner of the one of row i that has left, and the
-    direction in which it changes."""
+    """Return the id of the entering variable, the partner of the one of row i that has left, and
+    the direction in which it changes."""
     n = t.slide.size
     if event == _GAP:  # N → C
         _clamp(t, i)
@@ -147,8 +147,8 @@ def _partner(t, event, i):
 
 @inner(forceinline=True)
 def _flip_bound(t, entering, sign, c):
-    """Return the kind of event, value and rate of the entering force's distance from its other bound
-    along column c."""
+    """Return the kind of event, value and rate of the entering force's distance from its other
+    bound along column c."""
     if entering < t.slide.size and t.owner[entering] >= 0 and t.slide[entering] != 0.0:
         k = t.where[t.owner[entering]]
         if k >= 0:
@@ -159,8 +159,8 @@ def _flip_bound(t, entering, sign, c):
 
 @inner(forceinline=True)
 def _bound(t, i, side, entering, sign, c):
-    """Return the kind of event, value and rate of the distance of row i's basic variable from its bound,
-    for friction the one of ``side``, along column c."""
+    """Return the kind of event, value and rate of the distance of row i's basic variable from its
+    bound, for friction the one of ``side``, along column c."""
     n, last = t.slide.size, t.T.shape[1] - 1
     value, rate = t.T[i, last], sign * t.T[i, c]
     who = t.basic[i]
@@ -191,8 +191,8 @@ def _bound(t, i, side, entering, sign, c):
 
 @inner(forceinline=True)
 def _ratio_test(t, entering, sign):
-    """Find the variable that reaches its bound first: kind of event, row, and row of the tableau, −1 for
-    the entering variable itself."""
+    """Find the variable that reaches its bound first: kind of event, row, and row of the tableau,
+    −1 for the entering variable itself."""
     n, c = t.slide.size, -1 - t.where[entering]
     largest = 0.0
     for i in range(n):

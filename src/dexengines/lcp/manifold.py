@@ -1,5 +1,4 @@
-"""All pairs of features of two geometries that are within a margin: what must not pass through
-what. Rims have :mod:`.rims`."""
+"""Pairs of features of two geometries within a margin; for rims see :mod:`.rims`."""
 
 from __future__ import annotations
 
@@ -10,20 +9,20 @@ from dexengines.lcp.features import EDGE_EDGE, EDGE_POINT, FACE_POINT, POINT_POI
 from dexengines.lcp.vectors import divide, dot, less, minus, times
 
 INSIDE = 1e-6
-"""How far outside a face a corner's foot still counts as on it, and beyond an edge's ends the point
-next to another edge [m]; in the order of the gap kept. Where one feature ends and the next begins
-both are contacts: each alone lets bodies meet that slide over to the other."""
+"""Distance outside a face, or beyond an edge's ends, at which a foot still counts as on it [m], of
+the order of the gap that contacts keep. Where one feature ends and the next begins both are
+contacts: with one alone, bodies that slide over to the other would meet."""
 FACING = 0.1
 """Least cosine between a face's normal and the direction that separates the hulls."""
 ON_HULL = 1e-4
-"""How far from the farthest point along a normal an edge may be to count as touching [m]."""
+"""Height below the farthest point along a normal up to which an edge counts as touching [m]."""
 
 
 @inner
 def add(feature, data, count, a, b, kind, side, pair, ia, ib, xa, da, xb, db, thick_a, thick_b):
-    """Append a contact where there is room for it; see :data:`.features.DATA`. Contacts now."""
+    """Append a contact if there is room for it; see :data:`.features.DATA`. Return their number."""
     if count >= feature.shape[0]:
-        return count + 1  # the caller sees that there was no room
+        return count + 1  # more than there is room for
     f, x = feature[count], data[count]
     f[0], f[1], f[2], f[3], f[4], f[5], f[6] = a, b, kind, side, pair, ia, ib
     for i in range(3):
@@ -34,6 +33,7 @@ def add(feature, data, count, a, b, kind, side, pair, ia, ib, xa, da, xb, db, th
 
 @inner
 def corners(shapes, g, R, p, X):
+    """Write the corners of geometry g (world) to X."""
     s = shapes.vertex_start[g]
     for k in range(s, shapes.vertex_start[g + 1]):
         v = shapes.vertex[k]
@@ -43,7 +43,8 @@ def corners(shapes, g, R, p, X):
 
 @inner
 def over_face(shapes, g, f, y):
-    """Whether the foot of y (body frame) lies on face f of geometry g, :data:`INSIDE` included."""
+    """Return whether the foot of y (body frame) lies on face f of geometry g, within
+    :data:`INSIDE`."""
     n = shapes.face[f]
     if shapes.disc[g] > 0.0:
         u = np.empty(3)
@@ -72,8 +73,8 @@ def over_face(shapes, g, f, y):
 def corners_over_faces(
     shapes, a, b, Ra, pa, Rb, pb, Xb, near_b, margin, pair, feature, data, count, towards, sense
 ):
-    """Faces of a with corners of b; only faces that look along ``sense`` times ``towards``: in the
-    plane of a side nothing touches."""
+    """Append contacts of faces of a, which face along ``sense`` times ``towards``, with corners of
+    b."""
     y, zero, w = np.empty(3), np.zeros(3), np.empty(3)
     for i in range(3):
         w[i] = sense * (Ra[0, i] * towards[0] + Ra[1, i] * towards[1] + Ra[2, i] * towards[2])
@@ -103,7 +104,7 @@ def corners_over_faces(
 
 @inner
 def _on_hull(X, n, x, slack):
-    """Whether no corner lies farther along n than the point x, up to ``slack``."""
+    """Return whether no corner lies farther along n than the point x, up to ``slack``."""
     h = dot(n, x) + slack
     for k in range(X.shape[0]):  # noqa: SIM110
         if n[0] * X[k, 0] + n[1] * X[k, 1] + n[2] * X[k, 2] > h:
@@ -113,6 +114,7 @@ def _on_hull(X, n, x, slack):
 
 @inner
 def edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count):
+    """Append contacts of edges of a with edges of b."""
     rounding = shapes.side[a] + shapes.side[b]
     sa, sb = shapes.vertex_start[a], shapes.vertex_start[b]
     n, x, y = np.empty(3), np.empty(3), np.empty(3)
@@ -129,7 +131,7 @@ def edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, cou
                 e, f, d = Xa[i1, c] - Xa[i0, c], Xb[j1, c] - Xb[j0, c], Xb[j0, c] - Xa[i0, c]
                 ee, ef, ff, ed, fd = ee + e * e, ef + e * f, ff + f * f, ed + e * d, fd + f * d
             D = ee * ff - ef * ef
-            if 1e-6 * ee * ff >= D:  # parallel: corners over faces say it all
+            if 1e-6 * ee * ff >= D:  # parallel: corners over faces suffice
                 continue
             s, t = (ff * ed - ef * fd) / D, (ef * ed - ee * fd) / D
             beyond_a, beyond_b = INSIDE / np.sqrt(ee), INSIDE / np.sqrt(ff)
@@ -164,7 +166,7 @@ def edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, cou
 
 @inner
 def points_by_edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count):
-    """Edges of a with corners of b."""
+    """Append contacts of edges of a with corners of b."""
     rounding = shapes.side[a] + shapes.side[b]
     sa, sb = shapes.vertex_start[a], shapes.vertex_start[b]
     n, x, zero = np.empty(3), np.empty(3), np.zeros(3)
@@ -203,6 +205,7 @@ def points_by_edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature,
 
 @inner
 def points(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count):
+    """Append contacts of corners of a with corners of b."""
     rounding = shapes.side[a] + shapes.side[b]
     sa, sb = shapes.vertex_start[a], shapes.vertex_start[b]
     zero = np.zeros(3)

@@ -53,7 +53,8 @@ def make_near(pairs, geometries):
 
 @inner
 def bound_motion(tree, shapes, m, u, h, near):
-    """Write the balls that geometries stay in within h at velocities u; m: poses, and twists at u."""
+    """Write the balls that geometries stay in within h at velocities u; m: poses, and twists at
+    u."""
     for g in range(near.radius.size):
         R, p, c, x = m.R[shapes.body[g]], m.p[shapes.body[g]], shapes.centre[g], near.centre[g]
         for i in range(3):
@@ -81,12 +82,12 @@ def _could_meet(shapes, near, a, b, margin):
 def detect(world, m, margin, memory, near, tape, first, counts):
     """Write the pairs that may come within the margin, and append the contacts of those within it.
 
-    Most are known to stay apart along the direction that separated them before, and no better one is
-    looked for.
+    Most are known to stay apart along the direction that separated them before, and no better one
+    is looked for.
 
     Returns:
-        Number of near pairs; one past the last contact, more than there is room for where the tape is
-        full.
+        Number of near pairs; one past the last contact, more than there is room for where the tape
+        is full.
     """
     shapes = world.shapes
     count, last = 0, first

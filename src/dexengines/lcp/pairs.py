@@ -1,4 +1,4 @@
-"""The contacts of a pair of geometries, whatever the two are."""
+"""Contacts of a pair of geometries of any kind."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from dexengines.lcp.rims import contacts_of_cylinder, rims_over_faces
 from dexengines.lcp.vectors import divide, dot, minus, put, times, unrotated
 
 NO_FEATURE = -1
-"""In place of a feature's index where only a direction is known."""
+"""Index of a feature where only a direction is known."""
 MISSED = 1e-7
-"""By how much the nearest features may be farther apart than the geometries before others must have
-been missed [m]."""
+"""Excess of the nearest features' gap over the geometries' above which features count as missed
+[m]."""
 SEEN = 1e-7
-"""Gap at which features of geometries that overlap are looked for [m]."""
+"""Gap at which features of overlapping geometries are searched for [m]."""
 ALONG = 0.9
-"""Least cosine between their normals and the direction in which the two are pushed apart."""
+"""Least cosine between the normals of overlapping geometries and the direction that parts them."""
 
 
 @inner
 def _merge(shapes, first, count, feature, data, R, p):
-    """Drop contacts that repeat another of the same pair: same place, same normal."""
+    """Remove contacts with the place and normal of another of the same pair; return one past the
+    last."""
     n, c = np.empty((count - first, 3)), np.empty((count - first, 3))
     kept = first
     for k in range(first, count):
@@ -32,7 +33,7 @@ def _merge(shapes, first, count, feature, data, R, p):
         ba, bb = shapes.body[a], shapes.body[b]
         m = kept - first
         gap_of_features(feature[k, 2], feature[k, 3], data[k], R[ba], p[ba], R[bb], p[bb], n[m], c[m])
-        if feature[k, 0] != feature[first, 0]:  # the face was the other body's
+        if feature[k, 0] != feature[first, 0]:  # a face of the other body
             divide(n[m], -1.0)
         new = True
         for j in range(m):
@@ -50,8 +51,8 @@ def _merge(shapes, first, count, feature, data, R, p):
 
 @inner
 def _across(shapes, pair, a, b, Ra, pa, Rb, pb, n, feature, data, count):
-    """A contact of the farthest points along n, of a face of a across n: for features that were not
-    found, as in the last 1e-13 m."""
+    """Append a contact of the farthest points along n, with a face of a across n, where no features
+    are found, as within 1e-13 m."""
     x, y = np.empty(3), np.empty(3)
     support(shapes, a, Ra, pa, n, x)
     support(shapes, b, Rb, pb, times(-1.0, n), y)
@@ -70,8 +71,8 @@ def _across(shapes, pair, a, b, Ra, pa, Rb, pb, n, feature, data, count):
 
 @inner
 def _completed(shapes, pair, a, b, R, p, n, gap, feature, data, first, count):
-    """Add the contact of the farthest points along n where no features were found, or none as near
-    as the geometries are."""
+    """Append the contact of the farthest points along n where no features as near as the geometries
+    were found."""
     if count > feature.shape[0]:
         return count
     w, c = np.empty(3), np.empty(3)
@@ -87,61 +88,48 @@ def _completed(shapes, pair, a, b, R, p, n, gap, feature, data, first, count):
 
 
 @inner
-def contacts_of_pair(shapes, pair, a, b, R, p, n, gap, margin, feature, data, count):
-    """Append the contacts of geometries a and b within ``margin``.
-
-    Args:
-        R, p: (B, 3, 3), (B, 3) poses of all bodies.
-        n, gap: what :func:`.distance.separation` said.
-        feature: (n, 7) written: geometries, kind, side, pair, indices of the two features. data:
-            (n, 16), see :data:`.features.DATA`.
-        count: contacts so far.
-
-    Returns:
-        Contacts now; more than there is room for where the room was too small.
-    """
-    ba, bb = shapes.body[a], shapes.body[b]
-    Ra, pa, Rb, pb = R[ba], p[ba], R[bb], p[bb]
-    first = count
-    if shapes.disc[a] > 0.0 or shapes.disc[b] > 0.0:
-        if shapes.is_plane[a]:
-            count = rims_over_faces(shapes, a, b, Ra, pa, Rb, pb, n, margin, pair, feature, data, count)
-        elif shapes.disc[a] > 0.0:
-            count = contacts_of_cylinder(
-                shapes, a, b, Ra, pa, Rb, pb, n, gap, margin, shapes.is_plane[a], pair, feature, data, count
-            )
-        if shapes.disc[b] > 0.0 and not shapes.is_plane[a]:
-            both = shapes.disc[a] > 0.0
-            count = contacts_of_cylinder(
-                shapes, b, a, Rb, pb, Ra, pa, times(-1.0, n), gap, margin, both, pair, feature, data, count
-            )
-        if first + 2 <= count <= feature.shape[0]:
-            count = _merge(shapes, first, count, feature, data, R, p)
-        return _completed(shapes, pair, a, b, R, p, n, gap, feature, data, first, count)
-    Xb = np.empty((shapes.vertex_start[b + 1] - shapes.vertex_start[b], 3))
+def _plane_and_hull(shapes, pair, a, b, Rb, pb, n, margin, feature, data, count):
+    """Append the corners of b near the half-space a."""
+    sb, point, zero = shapes.vertex_start[b], shapes.vertex[shapes.vertex_start[a]], np.zeros(3)
+    Xb = np.empty((shapes.vertex_start[b + 1] - sb, 3))
     corners(shapes, b, Rb, pb, Xb)
-    zero = np.zeros(3)
-    sb = shapes.vertex_start[b]
+    for k in range(Xb.shape[0]):
+        height = -shapes.radius[b]
+        for i in range(3):
+            height += n[i] * (Xb[k, i] - point[i])
+        if height <= margin:
+            normal, v, rb = shapes.normal[a], shapes.vertex[sb + k], shapes.radius[b]
+            count = add(
+                feature, data, count, a, b, FACE_POINT, 1, pair, 0, sb + k, point, normal, v, zero, 0.0, rb
+            )
+    return count
+
+
+@inner
+def _cylinders(shapes, pair, a, b, Ra, pa, Rb, pb, n, gap, margin, feature, data, count):
+    """Append the contacts of geometries of which one is a cylinder."""
     if shapes.is_plane[a]:
-        point = shapes.vertex[shapes.vertex_start[a]]
-        for k in range(Xb.shape[0]):
-            height = -shapes.radius[b]
-            for i in range(3):
-                height += n[i] * (Xb[k, i] - point[i])
-            if height <= margin:
-                normal, v, rb = shapes.normal[a], shapes.vertex[sb + k], shapes.radius[b]
-                count = add(
-                    feature, data, count, a, b, FACE_POINT, 1, pair, 0, sb + k, point, normal, v, zero,
-                    0.0, rb,
-                )  # fmt: skip
-        return count
-    Xa = np.empty((shapes.vertex_start[a + 1] - shapes.vertex_start[a], 3))
+        return rims_over_faces(shapes, a, b, Ra, pa, Rb, pb, n, margin, pair, feature, data, count)
+    if shapes.disc[a] > 0.0:
+        count = contacts_of_cylinder(
+            shapes, a, b, Ra, pa, Rb, pb, n, gap, margin, False, pair, feature, data, count
+        )
+    if shapes.disc[b] > 0.0:
+        both = shapes.disc[a] > 0.0
+        count = contacts_of_cylinder(
+            shapes, b, a, Rb, pb, Ra, pa, times(-1.0, n), gap, margin, both, pair, feature, data, count
+        )
+    return count
+
+
+@inner
+def _hulls(shapes, pair, a, b, Ra, pa, Rb, pb, n, gap, margin, feature, data, count):
+    """Append the contacts of rounded hulls, from their corners in the slab that the other can reach
+    within the margin."""
+    first, sa, sb = count, shapes.vertex_start[a], shapes.vertex_start[b]
+    Xa, Xb = np.empty((shapes.vertex_start[a + 1] - sa, 3)), np.empty((shapes.vertex_start[b + 1] - sb, 3))
     corners(shapes, a, Ra, pa, Xa)
-    if Xa.shape[0] == 1 and Xb.shape[0] == 1:
-        sa = shapes.vertex_start[a]
-        va, vb, ra, rb = shapes.vertex[sa], shapes.vertex[sb], shapes.radius[a], shapes.radius[b]
-        return add(feature, data, count, a, b, POINT_POINT, 1, pair, sa, sb, va, zero, vb, zero, ra, rb)
-    # only what lies in the slab that the other body can reach within the margin
+    corners(shapes, b, Rb, pb, Xb)
     ha, hb = np.empty(Xa.shape[0]), np.empty(Xb.shape[0])
     for k in range(ha.size):
         ha[k] = n[0] * Xa[k, 0] + n[1] * Xa[k, 1] + n[2] * Xa[k, 2]
@@ -161,6 +149,36 @@ def contacts_of_pair(shapes, pair, a, b, R, p, n, gap, margin, feature, data, co
         count = points_by_edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count)
         count = points_by_edges(shapes, b, a, Xb, Xa, near_b, near_a, margin, pair, feature, data, count)
         count = points(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count)
+    return count
+
+
+@inner
+def contacts_of_pair(shapes, pair, a, b, R, p, n, gap, margin, feature, data, count):
+    """Append the contacts of geometries a and b within ``margin``.
+
+    Args:
+        R, p: (B, 3, 3), (B, 3) poses of all bodies.
+        n, gap: results of :func:`.distance.separation`.
+        feature: (n, 7) written: geometries, kind, side, pair, indices of the two features. data:
+            (n, 16), see :data:`.features.DATA`.
+        count: contacts so far.
+
+    Returns:
+        Number of contacts; more than there is room for if the arrays are full.
+    """
+    ba, bb, first = shapes.body[a], shapes.body[b], count
+    Ra, pa, Rb, pb = R[ba], p[ba], R[bb], p[bb]
+    sa, sb = shapes.vertex_start[a], shapes.vertex_start[b]
+    if shapes.disc[a] > 0.0 or shapes.disc[b] > 0.0:
+        count = _cylinders(shapes, pair, a, b, Ra, pa, Rb, pb, n, gap, margin, feature, data, count)
+    elif shapes.is_plane[a]:
+        return _plane_and_hull(shapes, pair, a, b, Rb, pb, n, margin, feature, data, count)
+    elif shapes.vertex_start[a + 1] - sa == 1 and shapes.vertex_start[b + 1] - sb == 1:
+        zero, va, vb = np.zeros(3), shapes.vertex[sa], shapes.vertex[sb]
+        ra, rb = shapes.radius[a], shapes.radius[b]
+        return add(feature, data, count, a, b, POINT_POINT, 1, pair, sa, sb, va, zero, vb, zero, ra, rb)
+    else:
+        count = _hulls(shapes, pair, a, b, Ra, pa, Rb, pb, n, gap, margin, feature, data, count)
     if first + 2 <= count <= feature.shape[0]:
         count = _merge(shapes, first, count, feature, data, R, p)
     return _completed(shapes, pair, a, b, R, p, n, gap, feature, data, first, count)
@@ -168,11 +186,10 @@ def contacts_of_pair(shapes, pair, a, b, R, p, n, gap, margin, feature, data, co
 
 @inner
 def contacts_of_overlap(shapes, pair, a, b, R, p, n, gap, margin, feature, data, count):
-    """Append the contacts of geometries that overlap: those they have where b is moved along n
-    until they just part.
+    """Append the contacts of overlapping geometries: those they have after b is moved along n until
+    they just part, without those that do not push along n or lie deeper than the pair.
 
-    What does not push along n, or lies deeper than the pair does, is left out. Arguments as in
-    :func:`contacts_of_pair`.
+    Arguments as in :func:`contacts_of_pair`.
     """
     body, first = shapes.body[b], count
     x, y, z = p[body]

@@ -9,19 +9,19 @@ import numpy as np
 
 from dexengines.lcp.features import DATA
 
-SUBSTEPS, IMPACTS, UNSOLVED, PLASTIC_ENDS, WARM, RETRIED, EVALUATIONS, SOLVES, OVERLAPS, INEXACT_TIMES = (
-    range(10)
-)
-"""Entries of the counts: substeps; impact responses; LCPs without valid solution; impacts ended by a
-plastic pass over all contacts; LCPs solved by the last classes; by Lemke's second or later try; distance
-evaluations; LCPs; pairs found overlapping; impacts whose time is safe, but not that of the target gap."""
+SUBSTEPS, IMPACTS, UNSOLVED, PLASTIC_ENDS, WARM = range(5)
+RETRIED, EVALUATIONS, SOLVES, OVERLAPS, INEXACT_TIMES = range(5, 10)
+"""Entries of the counts: substeps; impact responses; LCPs without valid solution; impacts ended by
+a plastic pass over all contacts; LCPs solved by the last classes; by Lemke's second or later try;
+distance evaluations; LCPs; pairs found overlapping; impacts whose time is safe, but not that of the
+target gap."""
 RESIDUAL, SMALLEST_GAP = range(2)
 """Entries of the extremes."""
 MOVE, IMPACT, BEGIN = 0, 1, 2
 """Kinds of operations on the tape."""
 NONE, STOPPED = -1, -2
-"""In place of the contact that ended a move: none; a pair that overlaps went deeper, at a time without
-derivative."""
+"""In place of the contact that ended a move: none; a pair that overlaps went deeper, at a time
+without derivative."""
 FITS, CONTACTS_FULL, TAPE_FULL, NOT_FINITE, STALLED = 0, 1, 2, 3, 4
 """Status of a step; a stalled one had a thousand substeps that advanced it by less than a
 thousandth."""
@@ -75,7 +75,8 @@ class Tape(NamedTuple):
     mode: np.ndarray
     """(contacts,) see :func:`.rows.make_rows`."""
     report: np.ndarray
-    """(contacts, 10) of contacts with rows: gap [m], normal from a to b, point, impulse on b [N s]."""
+    """(contacts, 10) of contacts with rows: gap [m], normal from a to b, point, impulse on b [N
+    s]."""
     cls: np.ndarray
     """Classes of the rows; for every further LCP the part of the move after which each row was
     corrected, then classes."""

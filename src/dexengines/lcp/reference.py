@@ -1,8 +1,8 @@
 """Named tuples of arrays, passed by reference from kernel to kernel.
 
 Numba passes a tuple by value: every call that takes a world would push the three hundred words of
-its arrays. A reference stores them once; kernels get a pointer, and read the same fields by the
-same names. It does not own its arrays: whoever made it keeps them alive.
+its arrays. A reference stores them once; kernels get a pointer and read the same fields by the same
+names. It does not own its arrays: its creator keeps them alive.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class ReferenceType(types.StructRef):
 
 
 class Reference(structref.StructRefProxy):
-    """A reference in Python's hands, good for passing to kernels."""
+    """A reference that Python passes to kernels."""
 
 
 structref.define_attributes(ReferenceType)
@@ -29,7 +29,7 @@ structref.define_boxing(ReferenceType, Reference)
 
 @intrinsic
 def _unowned(typingctx, array):
-    """The same array without an owner, so that no kernel counts references to it."""
+    """Return the array without an owner, so that kernels do not count references to it."""
 
     def codegen(context, builder, signature, args):
         result = make_array(array)(context, builder, args[0])
@@ -49,8 +49,8 @@ def _reference_to(kind: types.Type) -> types.Type:
 
 
 def by_reference(x):
-    """A reference to a named tuple of arrays, numbers and such tuples. Outside compiled kernels
-    every name is one already."""
+    """Return a reference to a named tuple of arrays, numbers and such tuples; outside compiled
+    kernels the tuple itself."""
     return x
 
 

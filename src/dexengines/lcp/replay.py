@@ -1,10 +1,10 @@
-"""Repetition of a recorded step or rollout in complex numbers: the imaginary part is its derivative,
-exact to rounding.
+"""Repetition of a recorded step or rollout in complex numbers: the imaginary part is its
+derivative, exact to rounding.
 
-All decisions are read from the tape. What remains is a composition of P (moves), C (responses) and T
-(times of impact). The forces are those of the recorded classes, so that their derivative is the implicit
-one, of A_cc f_c + b_c = 0; the time of impact gets the implicit derivative of gap(q ⊕ t u) = const,
-dt = −d gap / (J_n u).
+All decisions are read from the tape. What remains is a composition of P (moves), C (responses) and
+T (times of impact). The forces are those of the recorded classes, so that their derivative is the
+implicit one, of A_cc f_c + b_c = 0; the time of impact gets the implicit derivative of gap(q ⊕ t u)
+= const, dt = −d gap / (J_n u).
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def recorded_forces(rows, b, cls, f, unregularised):
 
 @inner
 def response_rows(world, par, tape, op, q, v, m):
-    """Return the rows of a recorded response with the forces of its plastic LCP; m holds poses at q and
-    factors of the mass matrix."""
+    """Return the rows of a recorded response with the forces of its plastic LCP; m holds poses at q
+    and factors of the mass matrix."""
     kinematics(world.tree, q, m)
     inertias(world.tree, par.mass, m)
     mass_matrix(world.tree, m)

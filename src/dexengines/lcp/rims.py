@@ -1,8 +1,8 @@
-"""Contacts of cylinders: their rims against faces, edges, corners and rims; caps and sides count as
-faces and as a thick edge.
+"""Contacts of cylinders: their rims against faces, edges, corners and rims; caps are faces, the
+side is a thick edge.
 
-A cylinder that lies touches by the lowest points of its two rims, one that stands by points all
-around its rim, one in between by the lowest point of one rim, which moves as the cylinder turns.
+A lying cylinder touches at the lowest points of its two rims, a standing one at points around its
+rim, any other at the lowest point of one rim, which moves as the cylinder turns.
 """
 
 from __future__ import annotations
@@ -32,18 +32,17 @@ from dexengines.lcp.manifold import (
 from dexengines.lcp.vectors import across, crossed, divide, dot, minus, plus, put, rotated, times, unrotated
 
 AROUND = 8
-"""Points of a rim that stand for all of it where it lies flat on a face."""
+"""Points that represent a rim lying flat on a face."""
 TILTED = 1e-9
-"""Slope of a rim, times its radius, from which on it has a lowest point [m]."""
+"""Slope of a rim, times its radius, above which it has a lowest point [m]."""
 CROSSED = 1e-3
-"""Sine of the angle between rim and edge from which on the normal is the cross product of the
-two."""
+"""Sine of the angle between rim and edge above which the normal is their cross product."""
 
 
 @inner
 def rims_over_faces(shapes, o, c, Ro, po, Rc, pc, towards, margin, pair, feature, data, count):
-    """Faces of o, or o as a half-space, with the rims of cylinder c; only faces that look along
-    ``towards`` (world)."""
+    """Append contacts of faces of o that face along ``towards`` (world), or of o as a half-space,
+    with the rims of cylinder c."""
     rho, thick = shapes.disc[c], shapes.radius[o] + shapes.radius[c]
     w = times(rho, rotated(Rc, shapes.axis[c]))
     e, f = np.empty(3), np.empty(3)
@@ -96,7 +95,7 @@ def rims_over_faces(shapes, o, c, Ro, po, Rc, pc, towards, margin, pair, feature
 
 @inner
 def _reaches(shapes, g, R, p, n, x, slack):
-    """Whether no point of g's core lies farther along n than x, up to ``slack``."""
+    """Return whether no point of g's core lies farther along n than x, up to ``slack``."""
     y = np.empty(3)
     support(shapes, g, R, p, n, y)
     return dot(n, minus(y, x)) <= slack
@@ -126,13 +125,13 @@ def _try_rim(
     data,
     count,
 ):
-    """Append rim i of cylinder c with a feature of o if their nearest points, looked for from a
-    guess, face each other on both bodies."""
+    """Append rim i of cylinder c with a feature of o if their nearest points, found from a guess,
+    face each other on both bodies."""
     if count >= feature.shape[0]:
         return count + 1
     v = shapes.vertex[shapes.vertex_start[c] + i]
     w = times(shapes.disc[c], shapes.axis[c])
-    # written where the contact will stay if it is one
+    # written at its final place
     add(feature, data, count, c, o, kind, 0, pair, i, k, v, w, point, direction, shapes.radius[c], thick)
     row = data[count]
     row[14], row[15] = guess_rim, guess
@@ -168,8 +167,8 @@ def _angle(x, e, f):
 
 @inner
 def _rim_and_edges(shapes, c, o, Rc, pc, Ro, po, Xo, near_o, n, i, e, f, margin, pair, feature, data, count):
-    """Rim i of c with the edges of o: looked for where n points, and where the edge enters and
-    leaves the cylinder that the rim bounds."""
+    """Append contacts of rim i of c with the edges of o, searched for along n, and where the edge
+    enters and leaves the cylinder that the rim bounds."""
     so, rho = shapes.vertex_start[o], shapes.disc[c]
     centre = plus(pc, rotated(Rc, shapes.vertex[shapes.vertex_start[c] + i]))
     a = rotated(Rc, shapes.axis[c])
@@ -211,8 +210,8 @@ def _rim_and_edges(shapes, c, o, Rc, pc, Ro, po, Xo, near_o, n, i, e, f, margin,
 
 @inner
 def _rim_and_rims(shapes, c, o, Rc, pc, Ro, po, n, i, e, f, margin, pair, feature, data, count):
-    """Rim i of c with both rims of the cylinder o: looked for where n points, and where the two
-    cross if they lie in one plane."""
+    """Append contacts of rim i of c with both rims of the cylinder o, searched for along n, and
+    where the two cross if they lie in one plane."""
     a = rotated(Rc, shapes.axis[c])
     b = rotated(Ro, shapes.axis[o])
     w = times(shapes.disc[o], shapes.axis[o])
@@ -252,7 +251,7 @@ def contacts_of_cylinder(shapes, c, o, Rc, pc, Ro, po, n, gap, margin, both, pai
 
     Args:
         n: (3,) direction of separation from c to o; gap: along it.
-        both: whether o is a cylinder whose other contacts with c are appended elsewhere.
+        both: whether o is a cylinder whose remaining contacts with c are appended by another call.
     """
     first = count
     Xc = np.empty((2, 3))

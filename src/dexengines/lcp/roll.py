@@ -54,8 +54,8 @@ def roll(simulation, q, v, tau, dt, counts, extremes, qs, vs):
 
 @entry
 def gaps_at(simulation, q, out):
-    """Write lower bounds of the distances of all pairs at q to ``out`` (P,); where they overlap, the
-    negative depth."""
+    """Write lower bounds of the distances of all pairs at q to ``out`` (P,); where they overlap,
+    the negative depth."""
     world, m = simulation.world, simulation.motion
     kinematics(world.tree, q, m)
     shapes = world.shapes

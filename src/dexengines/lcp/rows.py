@@ -18,8 +18,8 @@ SLIP = 1e-7
 
 
 class Rows(NamedTuple):
-    """The n rows of contacts ``first`` … ``last`` − 1 of the tape, then of joint limits, and the LCP
-    w = A f + b that they pose."""
+    """The n rows of contacts ``first`` … ``last`` − 1 of the tape, then of joint limits, and the
+    LCP w = A f + b that they pose."""
 
     J: np.ndarray
     """(n, V) row velocity per joint velocity."""
@@ -78,8 +78,8 @@ def count_rows(friction, friction_of, feature, first, last, directions, limits):
 
 @inner
 def _slip(tree, S, ba, bb, slip, c, n, twist, t):
-    """Write to t the velocity of body bb at point c, relative to ba and across n, at joint velocities
-    ``slip``; return its square. ``twist`` (2, 6) is scratch."""
+    """Write to t the velocity of body bb at point c, relative to ba and across n, at joint
+    velocities ``slip``; return its square. ``twist`` (2, 6) is scratch."""
     twist[:] = 0.0
     va, vb = twist[0], twist[1]
     i = tree.last_dof[ba]
@@ -120,8 +120,8 @@ def _contact_rows(world, friction, tape, m, slip, decide, rows):
     Args:
         m: poses and axes.
         slip: (V,) velocities whose slip the first friction direction follows.
-        decide: write ``tape.mode`` of each contact, the direction of its first friction row: 0 along
-            the slip, k across axis k − 1. Otherwise read it.
+        decide: write ``tape.mode`` of each contact, the direction of its first friction row: 0
+            along the slip, k across axis k − 1. Otherwise read it.
 
     The other directions follow at equal angles. Together their forces span a polygon of twice as
     many corners, scaled so that the first direction bears μ f_n.
@@ -171,8 +171,8 @@ def _contact_rows(world, friction, tape, m, slip, decide, rows):
 
 @inner
 def _limit_rows(world, limit, q, rows):
-    """Write the rows of joint limits after those of the contacts; in ``limit`` 2 i is the lower limit
-    of limited joint i, 2 i + 1 the upper."""
+    """Write the rows of joint limits after those of the contacts; in ``limit`` 2 i is the lower
+    limit of limited joint i, 2 i + 1 the upper."""
     r = rows.contacts
     for k in range(limit.size):
         i, upper = limit[k] // 2, limit[k] % 2

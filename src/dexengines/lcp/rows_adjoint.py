@@ -1,8 +1,8 @@
 """Transposed derivatives of contact rows and of the forces of given classes, in real numbers.
 
-Directions of rows are differentiated by hand; gap, normal and point of two features by the pose of one
-of the bodies in complex numbers, six at a time. Where both bodies move alike only the frame moves, which
-gives the derivative by the other's pose.
+Directions of rows are differentiated by hand; gap, normal and point of two features by the pose of
+one of the bodies in complex numbers, six at a time. Where both bodies move alike only the frame
+moves, which gives the derivative by the other's pose.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ SMALL = 1e-30
 
 @inner
 def _pull_feature(kind, side, data, Ra, pa, Rb, pb, n, c, bar, pose_a, pose_b):
-    """Add to the cotangents of the two bodies' poses those that ``bar`` (7,) of gap, normal and point,
-    at n and c (3,), has by them."""
+    """Add to the cotangents of the two bodies' poses those that ``bar`` (7,) of gap, normal and
+    point, at n and c (3,), has by them."""
     Rac, pac, Rbc, pbc = Ra + 0j, pa + 0j, np.empty((3, 3), np.complex128), np.empty(3, np.complex128)
     nc, cc = np.empty(3, np.complex128), np.empty(3, np.complex128)
     step = 1j * SMALL
@@ -104,8 +104,8 @@ def _pull_slip(tree, S, ba, bb, slip, twist_bar, axis, slip_bar):
 
 @inner
 def _direction(mode, n, twist, c, y):
-    """Write to y (3,) the first friction direction before normalisation; return the vector that it is
-    the projection of, across n."""
+    """Write to y (3,) the first friction direction before normalisation; return the vector that it
+    is the projection of, across n."""
     p = np.zeros(3)
     if mode > 0:
         p[mode - 1] = 1.0
@@ -144,8 +144,8 @@ def _pull_direction(mode, n, c, p, twist, y, t_bar, bar, twist_bar):
 
 @inner
 def _pull_place(tree, S, ba, bb, c, d, row_bar, axis, bar, x):
-    """Pull back the row of one contact direction d at point c: add to the cotangents of the axes, and
-    of the point in ``bar`` (7,); write that of d to x (3,)."""
+    """Pull back the row of one contact direction d at point c: add to the cotangents of the axes,
+    and of the point in ``bar`` (7,); write that of d to x (3,)."""
     wrench, wrench_bar = np.empty(6), np.zeros(6)
     cross(c, d, wrench[:3])
     put(wrench[3:], d)
@@ -162,12 +162,8 @@ def _pull_place(tree, S, ba, bb, c, d, row_bar, axis, bar, x):
 @inner
 def _pull_friction(world, m, feature, mode, slip, J_bar, n, c, bar, out, slip_bar):
     """Pull back the friction rows of one contact, whose cotangents are the rows of J_bar."""
-    tree, directions, ba, bb = (
-        world.tree,
-        world.directions,
-        world.shapes.body[feature[0]],
-        world.shapes.body[feature[1]],
-    )
+    tree, body, directions = world.tree, world.shapes.body, world.directions
+    ba, bb = body[feature[0]], body[feature[1]]
     t, s, y, d, x = np.empty(3), np.empty(3), np.empty(3), np.empty(3), np.empty(3)
     t_bar, s_bar, twist, twist_bar = np.zeros(3), np.zeros(3), np.empty(6), np.empty(6)
     _relative_twist(tree, m.S, ba, bb, slip, twist)
@@ -225,7 +221,8 @@ def pull_contact_rows(world, friction, m, tape, rows, slip, J_bar, gap_bar, mu_b
                 out.friction[shapes.friction_of[feature[4]]] += mu_bar[r] / total
                 r += 1
         _pull_feature(
-            feature[2], feature[3], tape.data[k], m.R[ba], m.p[ba], m.R[bb], m.p[bb], n, c, bar, out.pose[ba], out.pose[bb]
+            feature[2], feature[3], tape.data[k], m.R[ba], m.p[ba], m.R[bb], m.p[bb], n, c, bar,
+            out.pose[ba], out.pose[bb],
         )  # fmt: skip
 
 

@@ -33,9 +33,8 @@ class LcpScene(Scene):
 
     engine = "lcp"
     lacks = (
-        *JOINTS, "adhesion", "flexible body", "body moved from outside", "height field", "signed distance field", "ellipsoid",
-        "inertia that changes with the pose",
-        "moving plane",
+        *JOINTS, "adhesion", "flexible body", "body moved from outside", "height field",
+        "signed distance field", "ellipsoid", "inertia that changes with the pose", "moving plane",
     )  # fmt: skip
 
     def __init__(self, model: mujoco.MjModel, materials: Materials = None, *, directions: int = 2) -> None:
@@ -67,7 +66,8 @@ class LcpScene(Scene):
         system.forget()
         for (first, second), depth in system.overlapping(DEEPEST).items():
             raise EngineError(
-                f"start of the lcp scene: '{first}' and '{second}' overlap by {1e3 * depth:.0f} mm, more than {1e3 * DEEPEST:.0f} mm"
+                f"start of the lcp scene: '{first}' and '{second}' overlap by {1e3 * depth:.0f} mm, "
+                f"more than {1e3 * DEEPEST:.0f} mm"
             )
 
     def advance(self, tau: np.ndarray) -> bool:
@@ -88,7 +88,8 @@ class LcpScene(Scene):
         return f"the lcp engine {', and '.join(parts)}" if parts else ""
 
     def _contacts(self, control: np.ndarray) -> list[Contact]:
-        """Return the contacts of the next step; forces are the solver's impulses over its length."""
+        """Return the contacts of the next step; forces are the solver's impulses over its
+        length."""
         self._drive(control)
         geoms = self.collision.geoms
         return [

@@ -1,5 +1,5 @@
-"""Collision shapes as rounded convex hulls: the hull of some points, thickened by a radius;
-cylinders. No round one is a polyhedron."""
+"""Collision shapes: rounded convex hulls (the hull of points, thickened by a radius) and cylinders,
+all exact."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from scipy.spatial import ConvexHull, QhullError
 from dexengines.errors import EngineError
 
 INSIDE = 1e-4
-"""Share of a hull's size by which a corner may lie inside it, as by rounding."""
+"""Share of a hull's size by which a corner may lie inside it, as through rounding."""
 FLAT = 1e-6
-"""Share of a hull's size by which corners of one face may lie off its plane: compiled models keep
+"""Share of a hull's size by which corners of one face may lie off its plane; compiled models keep
 meshes in single precision."""
 
 
@@ -29,17 +29,16 @@ class Geometry:
     body: str
     """Name of a body of the MuJoCo model; ``"world"`` is the ground."""
     points_B: np.ndarray
-    """(n, 3) corners [m]; one for a sphere, two for a capsule or a cylinder. Their hull is what
-    counts, so that one inside it is refused."""
+    """(n, 3) corners of the hull [m]; one for a sphere, two for a capsule or a cylinder."""
     radius: float = 0.0
     """[m]"""
     disc: float = 0.0
-    """Radius of a disc across the line of two points [m]: swept from one to the other it makes a
-    cylinder, to which ``radius`` is added."""
+    """Radius of a disc that is swept along the line of two points to a cylinder, to which
+    ``radius`` is added [m]."""
     friction: float = 0.5
-    """Between two surfaces the larger counts."""
+    """Of two surfaces the larger is used."""
     restitution: float = 0.0
-    """0 … 1; between two surfaces the larger counts."""
+    """0 … 1; of two surfaces the larger is used."""
     plane: np.ndarray | None = None
     """(3,) outward normal of a half-space through ``points_B[0]``, on the world only."""
 
@@ -47,13 +46,13 @@ class Geometry:
 def box(
     name: str, body: str, half: ArrayLike, p: ArrayLike = (0, 0, 0), R: np.ndarray | None = None, **more
 ) -> Geometry:
-    """A box of half extents ``half`` [m]."""
+    """Return a box of half extents ``half`` [m]."""
     corners = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float) * half
     return Geometry(name, body, corners @ (np.eye(3) if R is None else R).T + p, **more)
 
 
 def sphere(name: str, body: str, radius: float, p: ArrayLike = (0, 0, 0), **more) -> Geometry:
-    """A sphere."""
+    """Return a sphere."""
     return Geometry(name, body, np.array([p], float), radius, **more)
 
 
@@ -66,7 +65,7 @@ def capsule(
     R: np.ndarray | None = None,
     **more,
 ) -> Geometry:
-    """A capsule along z; ``half`` from its middle to the centre of either end [m]."""
+    """Return a capsule along z; ``half`` from its middle to the centre of either end [m]."""
     ends = np.array([[0, 0, -half], [0, 0, half]], float)
     return Geometry(name, body, ends @ (np.eye(3) if R is None else R).T + p, radius, **more)
 
@@ -80,13 +79,13 @@ def cylinder(
     R: np.ndarray | None = None,
     **more,
 ) -> Geometry:
-    """A cylinder with flat ends along z; ``half`` its half length [m]."""
+    """Return a cylinder with flat ends along z; ``half`` its half length [m]."""
     ends = np.array([[0, 0, -half], [0, 0, half]], float)
     return Geometry(name, body, ends @ (np.eye(3) if R is None else R).T + p, disc=radius, **more)
 
 
 def hull(name: str, body: str, points: np.ndarray, **more) -> Geometry:
-    """The convex hull of points (n, 3) that span a volume."""
+    """Return the convex hull of points (n, 3) that span a volume."""
     try:
         return Geometry(name, body, points[np.sort(ConvexHull(points).vertices)], **more)
     except QhullError:
@@ -94,13 +93,13 @@ def hull(name: str, body: str, points: np.ndarray, **more) -> Geometry:
 
 
 def plane(name: str, point: ArrayLike = (0, 0, 0), normal: ArrayLike = (0, 0, 1), **more) -> Geometry:
-    """Everything behind a plane of the world."""
+    """Return the half-space behind a plane of the world."""
     n = np.asarray(normal, float)
     return Geometry(name, "world", np.array([point], float), plane=n / np.linalg.norm(n), **more)
 
 
 def prism(name: str, body: str, sides: int, radius: float, half: float, **more) -> Geometry:
-    """A regular prism along z whose corners lie at ``radius`` from its axis."""
+    """Return a regular prism along z whose corners lie at ``radius`` from its axis."""
     angle = 2.0 * np.pi * np.arange(sides) / sides
     ring = radius * np.stack([np.cos(angle), np.sin(angle)], 1)
     return Geometry(
@@ -109,16 +108,14 @@ def prism(name: str, body: str, sides: int, radius: float, half: float, **more) 
 
 
 class Shapes(NamedTuple):
-    """All geometries, packed for the kernels. Row g of a ``…_start`` says where geometry g's part
-    begins."""
+    """All geometries, packed for the kernels. Geometry g's part begins at ``…_start[g]``."""
 
     body: np.ndarray
     radius: np.ndarray
     disc: np.ndarray
     """(G,) of cylinders, else 0."""
     side: np.ndarray
-    """(G,) thickness of corners and edges: ``radius``, and for a cylinder's axis ``disc``
-    besides."""
+    """(G,) thickness of corners and edges: ``radius``, plus ``disc`` for a cylinder's axis."""
     axis: np.ndarray
     """(G, 3) of cylinders, from their first corner to the second, unit length."""
     is_plane: np.ndarray
@@ -137,15 +134,15 @@ class Shapes(NamedTuple):
     edge: np.ndarray
     """(n, 2) indices into ``vertex``."""
     centre: np.ndarray
-    """(G, 3) of a ball that holds the geometry, body frame."""
+    """(G, 3) of a bounding ball, body frame."""
     reach: np.ndarray
     """(G,) its radius, rounding included."""
     pairs: np.ndarray
     """(P, 2) geometries that may touch; a plane comes first."""
     friction_of: np.ndarray
-    """(P,) entry of the parameters' friction that counts for a pair."""
+    """(P,) entry of the parameters' friction of a pair."""
     restitution_of: np.ndarray
-    """(P,) geometry whose restitution counts for a pair."""
+    """(P,) geometry whose restitution a pair uses."""
 
 
 class _Hull(NamedTuple):
@@ -155,16 +152,16 @@ class _Hull(NamedTuple):
 
 
 def _outline(corners: np.ndarray, normal: np.ndarray) -> list[int]:
-    """Which of the corners (n, 3) of a face are corners of its outline, in order around ``normal``.
+    """Return the corners of a face's convex outline, in order around ``normal``, of corners (n, 3).
 
-    Not those that lie within the others' outline where the face is flat to :data:`FLAT` only: with
-    them it would not be convex.
+    Corners within the outline, which a face that is flat to :data:`FLAT` only may have, are left
+    out.
     """
     x = corners - corners.mean(axis=0)
     u = x[0] / np.linalg.norm(x[0])
     x = np.stack([x @ u, x @ np.cross(normal, u)], 1)
     order = [int(i) for i in np.argsort(np.arctan2(x[:, 1], x[:, 0]))]
-    first = int(np.argmax(np.linalg.norm(x[order], axis=1)))  # surely one of them
+    first = int(np.argmax(np.linalg.norm(x[order], axis=1)))  # is one of them
     found: list[int] = []
     for k in (*order[first:], *order[: first + 1]):
         while len(found) > 1:
@@ -177,7 +174,7 @@ def _outline(corners: np.ndarray, normal: np.ndarray) -> list[int]:
 
 
 def _hull(g: Geometry) -> _Hull:
-    """Corners, plane faces with their corners in order, and edges between faces that are not
+    """Return corners, plane faces with their corners in order, and edges between faces that are not
     coplanar."""
     points = np.asarray(g.points_B, float)
     if points.ndim != 2 or points.shape[1] != 3 or not len(points) or not np.isfinite(points).all():
@@ -202,8 +199,8 @@ def _hull(g: Geometry) -> _Hull:
     within = -np.max(points @ hull.equations[:, :3].T + hull.equations[:, 3], axis=1)
     if within.max() > INSIDE * size:
         raise EngineError(
-            f"geometry '{g.name}' is not convex: {int((within > INSIDE * size).sum())} of its {len(points)} corners lie up to "
-            f"{1e3 * within.max():.2g} mm inside their convex hull; split the mesh into convex parts"
+            f"geometry '{g.name}' is not convex: {int((within > INSIDE * size).sum())} of its "
+            f"{len(points)} corners lie up to {1e3 * within.max():.2g} mm inside their convex hull; split the mesh into convex parts"
         )
     groups = np.empty((0, 4))
     for equation in hull.equations:
@@ -225,7 +222,7 @@ def _hull(g: Geometry) -> _Hull:
 def pack(
     geometries: Sequence[Geometry], bodies: dict[str, int], pairs: np.ndarray, friction_of: np.ndarray
 ) -> Shapes:
-    """Geometries for the kernels; ``friction_of`` (P,) goes into :attr:`Shapes.friction_of`.
+    """Pack geometries for the kernels; ``friction_of`` (P,) becomes :attr:`Shapes.friction_of`.
 
     Raises:
         EngineError: an unknown body, a geometry without volume, numbers out of range, a plane on a
@@ -233,7 +230,7 @@ def pack(
     """
     for g in geometries:
         if g.body not in bodies:
-            raise EngineError(f"geometry '{g.name}' sits on body '{g.body}', which the model does not have")
+            raise EngineError(f"geometry '{g.name}' is on body '{g.body}', which the model does not have")
         numbers = [g.friction, g.radius, g.disc]
         if not (np.isfinite(numbers).all() and min(numbers) >= 0.0 and 0.0 <= g.restitution <= 1.0):
             raise EngineError(

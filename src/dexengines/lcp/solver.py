@@ -93,13 +93,13 @@ def _covering_vector(A, owner, seed, d):
 
 @inner
 def solve_lcp(A, b, owner, mu, cls, f, warm, tolerance):
-    """Solve a frictional LCP, see :mod:`.classes`: by a warm start, then by Lemke's method with up to
-    ``TRIES`` covering vectors. Every answer is verified.
+    """Solve a frictional LCP, see :mod:`.classes`: by a warm start, then by Lemke's method with up
+    to ``TRIES`` covering vectors. Every answer is verified.
 
-    Redundant contacts leave normal forces undetermined, and with them the friction that each may bear:
-    with two corners of a face carrying the whole load, a plate turns in a grip that would hold it.
-    Warm start and first try therefore regularise (:func:`.classes.forces_of_classes`); the tries after
-    that take any solution.
+    Redundant contacts leave normal forces undetermined, and with them the friction that each may
+    bear: with two corners of a face carrying the whole load, a plate turns in a grip that would
+    hold it. Warm start and first try therefore regularise (:func:`.classes.forces_of_classes`); the
+    tries after that take any solution.
 
     Args:
         cls: (n,) classes to start from if ``warm``; overwritten by the solution's.

@@ -1,8 +1,8 @@
-"""One step in generalised coordinates: velocity from an LCP, motion up to the first impact, response,
-and again until the step is over.
+"""One step in generalised coordinates: velocity from an LCP, motion up to the first impact,
+response, and again until the step is over.
 
-Decisions (which features touch, classes, friction directions, which pair collides) are recorded on a
-tape, from which :mod:`.replay` repeats the step in complex numbers.
+Decisions (which features touch, classes, friction directions, which pair collides) are recorded on
+a tape, from which :mod:`.replay` repeats the step in complex numbers.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ def free_velocity(tree, mass, v, tau, h, m, halves, known, out):
     """v* = v + h M⁻¹(τ − c) with c, Coriolis and gravity, at the velocity halfway to v*, and joint
     damping at its end.
 
-    With c at the start, as printed, a spinning body gains energy without bound; halfway it keeps it.
+    With c at the start, as printed, a spinning body gains energy without bound; halfway it keeps
+    it.
 
     Args:
         m: poses; written: the factors of M + h D, bias forces.
@@ -124,8 +125,8 @@ def _bounces(par, shapes, tape, first, last):
 
 @inner
 def _drop_bouncing(world, par, m, tape, first, last, motion, rest, threshold):
-    """Remove contacts that are about to bounce, which happens at their time of impact; return one past
-    the last contact that stays."""
+    """Remove contacts that are about to bounce, which happens at their time of impact; return one
+    past the last contact that stays."""
     tree, shapes, v, u, row = world.tree, world.shapes, motion.v, motion.u, motion.row
     kept = first
     for k in range(first, last):
@@ -192,7 +193,8 @@ def _collide(world, par, tape, memory, m, work, rest, counts, extremes):
     """Detect contacts at velocities u, respond to impacts, and leave out contacts about to bounce.
 
     Returns:
-        Status; number of near pairs; first and one past the last contact; True if an impact changed v.
+        Status; number of near pairs; first and one past the last contact; True if an impact changed
+        v.
     """
     tree, shapes, motion, first, hit = world.tree, world.shapes, work.motion, tape.size[1], False
     twists(tree, motion.u, m)
@@ -235,8 +237,8 @@ def _move(world, tape, memory, m, work, pairs, last, rest, counts):
         return s, STOPPED, last, hit
     pair = near.pair[hit]
     s, met, end, exact = touchdown(
-        tree, shapes, pair, near.floor[hit], motion.q, motion.u, s, memory.axis[pair], m, motion.at, tape, last,
-        motion.row,
+        tree, shapes, pair, near.floor[hit], motion.q, motion.u, s, memory.axis[pair], m, motion.at, tape,
+        last, motion.row,
     )  # fmt: skip
     counts[INEXACT_TIMES] += not exact
     return s, met, end, hit
@@ -323,9 +325,8 @@ def _substep(simulation, work, rest, curved, counts, extremes):
     if met >= 0:  # rows, linear in time, did not keep such a pair apart
         for k in range(first, last):
             curved = curved or tape.feature[k, 4] == near.pair[pair]
-    left = _record_move(
-        tape, (first, last), limits, n, flags, motion, s, rest, met, end, near.floor[pair] if pair >= 0 else 0.0
-    )  # fmt: skip
+    floor = near.floor[pair] if pair >= 0 else 0.0
+    left = _record_move(tape, (first, last), limits, n, flags, motion, s, rest, met, end, floor)
     return FITS, left, curved
 
 

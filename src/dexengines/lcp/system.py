@@ -1,4 +1,5 @@
-"""Bodies advanced in steps: a MuJoCo model for joints, masses and gravity, geometries for contact."""
+"""Bodies advanced in steps: a MuJoCo model for joints, masses and gravity, geometries for
+contact."""
 
 from __future__ import annotations
 
@@ -137,7 +138,8 @@ class LcpSystem:
             part.fill(0)
 
     def twin(self) -> LcpSystem:
-        """Return a copy with the same state and its own counts, which another thread may advance."""
+        """Return a copy with the same state and its own counts, which another thread may
+        advance."""
         other = copy.copy(self)
         other.q, other.v, other.tau = self.q.copy(), self.v.copy(), self.tau.copy()
         other.motion = make_motion(self.world.tree, float)
@@ -148,8 +150,8 @@ class LcpSystem:
         return other
 
     def reference(self) -> Reference:
-        """Return the reference to the :class:`.roll.Simulation` that kernels take; it is renewed when
-        one of its parts was replaced."""
+        """Return the reference to the :class:`.roll.Simulation` that kernels take; it is renewed
+        when one of its parts was replaced."""
         parts = self.world, self.parameters, self.tape, self.memory, self.motion, self.complex_motion
         if self._held is None or any(x is not y for x, y in zip(self._held, parts, strict=True)):
             self._held = Simulation(*parts)
@@ -160,8 +162,8 @@ class LcpSystem:
         """Advance by one time step under gravity and ``tau``.
 
         Raises:
-            FloatingPointError: the simulation diverged, or impacts accumulate; the state remains that
-                before the step.
+            FloatingPointError: the simulation diverged, or impacts accumulate; the state remains
+                that before the step.
         """
         dt = self.model.opt.timestep if dt is None else dt
         q, v = self.q.copy(), self.v.copy()
@@ -223,7 +225,8 @@ class LcpSystem:
         return {(names[a], names[b]): float(gap) for (a, b), gap in zip(pairs, gaps, strict=True)}
 
     def overlapping(self, deeper: float = 0.0) -> dict[tuple[str, str], float]:
-        """Return the depths of pairs that overlap by more than ``deeper`` [m], the deepest first."""
+        """Return the depths of pairs that overlap by more than ``deeper`` [m], the deepest
+        first."""
         return dict(
             sorted(
                 ((pair, -gap) for pair, gap in self.gaps().items() if gap <= -deeper),
@@ -258,8 +261,8 @@ class LcpSystem:
 
 
 def _friction(geometries: Sequence[Geometry], pairs: Sequence[Pair]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the geometries' friction followed by that of pairs that have their own; and for each pair
-    (P,) the entry that it uses."""
+    """Return the geometries' friction followed by that of pairs that have their own; and for each
+    pair (P,) the entry that it uses."""
     table = [g.friction for g in geometries]
     which = []
     for a, b, friction in pairs:

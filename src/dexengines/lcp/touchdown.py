@@ -1,9 +1,10 @@
 """Features that meet at a time of impact, and the exact time.
 
-Conservative advancement ends somewhere between a floor and a little above it: safe, but as a function
-of the state it jumps with every change of its steps. The two features that meet are known by then, and
-their gap is a smooth function of time: the impact is put where it equals a target just above the end of
-the search. That lies back in time, where no pair meets, and need not be searched again.
+Conservative advancement ends somewhere between a floor and a little above it: safe, but as a
+function of the state it jumps with every change of its steps. The two features that meet are known
+by then, and their gap is a smooth function of time: the impact is put where it equals a target just
+above the end of the search. That lies back in time, where no pair meets, and need not be searched
+again.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ ROUNDING = 1e-14
 
 @inner
 def floor_below(floor, gap):
-    """Return the separation at which a pair touches: ``floor``, or a power of two of at most half its
-    present gap where that is less.
+    """Return the separation at which a pair touches: ``floor``, or a power of two of at most half
+    its present gap where that is less.
 
     A step function of the gap, so that an impact's gap has no derivative.
     """

@@ -1,7 +1,7 @@
-"""Vectors of three numbers, and copies: what kernels repeat, compiled once. Real or complex.
+"""Vectors of three numbers, real or complex, and copies.
 
-Sums and products of arrays are written as calls, too: numba makes a loop of its own of every such
-expression, wherever it stands.
+Sums and products of arrays are function calls: numba compiles a separate loop for every array
+expression.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def fill(out, value):
 
 @inner
 def dot(a, b):
-    """a · b of vectors of three."""
+    """Return a · b of vectors of three."""
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
 @inner
 def cross(a, b, out):
-    """a × b into ``out``, which is neither."""
+    """Write a × b to ``out``, which is neither."""
     out[0] = a[1] * b[2] - a[2] * b[1]
     out[1] = a[2] * b[0] - a[0] * b[2]
     out[2] = a[0] * b[1] - a[1] * b[0]
@@ -41,7 +41,7 @@ def cross(a, b, out):
 
 @inner
 def less(a, b, out):
-    """a − b of vectors of three."""
+    """Write a − b of vectors of three to ``out``."""
     for i in range(3):
         out[i] = a[i] - b[i]
 
@@ -55,21 +55,21 @@ def divide(x, s):
 
 @inner
 def rotate(R, x, out):
-    """R x into ``out``, which is not x."""
+    """Write R x to ``out``, which is not x."""
     for i in range(3):
         out[i] = R[i, 0] * x[0] + R[i, 1] * x[1] + R[i, 2] * x[2]
 
 
 @inner
 def place(R, p, x, out):
-    """p + R x into ``out``, which is neither."""
+    """Write p + R x to ``out``, which is neither."""
     for i in range(3):
         out[i] = p[i] + R[i, 0] * x[0] + R[i, 1] * x[1] + R[i, 2] * x[2]
 
 
 @inner
 def crossed(a, b):
-    """(3,) a × b of real vectors."""
+    """Return a × b (3,) of real vectors."""
     out = np.empty(3)
     cross(a, b, out)
     return out
@@ -77,7 +77,7 @@ def crossed(a, b):
 
 @inner
 def rotated(R, x):
-    """(3,) R x, real."""
+    """Return R x (3,), real."""
     out = np.empty(3)
     rotate(R, x, out)
     return out
@@ -85,7 +85,7 @@ def rotated(R, x):
 
 @inner
 def unrotated(R, x):
-    """(3,) Rᵀ x, real."""
+    """Return Rᵀ x (3,), real."""
     out = np.empty(3)
     for i in range(3):
         out[i] = R[0, i] * x[0] + R[1, i] * x[1] + R[2, i] * x[2]
@@ -94,7 +94,7 @@ def unrotated(R, x):
 
 @inner
 def plus(a, b):
-    """(3,) a + b of real vectors."""
+    """Return a + b (3,) of real vectors."""
     out = np.empty(3)
     for i in range(3):
         out[i] = a[i] + b[i]
@@ -103,7 +103,7 @@ def plus(a, b):
 
 @inner
 def minus(a, b):
-    """(3,) a − b of real vectors."""
+    """Return a − b (3,) of real vectors."""
     out = np.empty(3)
     for i in range(3):
         out[i] = a[i] - b[i]
@@ -112,7 +112,7 @@ def minus(a, b):
 
 @inner
 def times(s, x):
-    """(3,) s x of a real vector."""
+    """Return s x (3,) of a real vector."""
     out = np.empty(3)
     for i in range(3):
         out[i] = s * x[i]
@@ -121,7 +121,7 @@ def times(s, x):
 
 @inner
 def across(x, a):
-    """(3,) the part of x across a unit vector, real."""
+    """Return the part (3,) of x across a unit vector, real."""
     along = dot(x, a)
     out = np.empty(3)
     for i in range(3):

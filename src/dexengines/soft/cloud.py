@@ -1,9 +1,9 @@
-"""Oriented point clouds: face centres and outward normals of well-spread quads that follow a
-shape's edges and corners.
+"""Oriented point clouds: centres and outward normals of evenly spread quads that follow a shape's
+edges and corners.
 
-Every cloud of a primitive is a patchwork of quads whose edges lie on the shape's own edges; a point
-is the centre of a quad (pushed out onto the surface where that is curved) with the surface's normal
-there. A point *on* an edge or corner would have no normal and spoils the field around it.
+The quads of a primitive have their edges on the shape's edges; a point is the centre of a quad,
+moved onto curved surfaces, with the surface's normal. A point *on* an edge or corner would have no
+normal.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ class Cloud(NamedTuple):
 
     @property
     def radius(self) -> float:
-        """Of the smallest sphere about the frame's origin that holds all points [m]."""
+        """Radius of the smallest sphere about the frame's origin that holds all points [m]."""
         return float(np.linalg.norm(self.points, axis=1).max())
 
 
 def moved(cloud: Cloud, R: np.ndarray, p: np.ndarray) -> Cloud:
-    """The cloud in the frame in which its own has the pose (R (3, 3), p (3,))."""
+    """Return the cloud in the frame in which its own has the pose (R (3, 3), p (3,))."""
     return Cloud(cloud.points @ R.T + p, cloud.normals @ R.T)
 
 
 def joined(*clouds: Cloud) -> Cloud:
-    """Several clouds of one body as one."""
+    """Return several clouds of one body as one."""
     return Cloud(np.concatenate([c.points for c in clouds]), np.concatenate([c.normals for c in clouds]))
 
 
 def rectangle(corner: ArrayLike, u: ArrayLike, v: ArrayLike, spacing: float) -> Cloud:
-    """A flat rectangle from ``corner`` along its sides u, v (3,) [m] in quads of at most
+    """Return a flat rectangle from ``corner`` along its sides u, v (3,) [m] in quads of at most
     ``spacing``; outward is u × v."""
     corner, u, v = (np.asarray(x, float) for x in (corner, u, v))
     n = np.cross(u, v)
@@ -52,7 +52,7 @@ def rectangle(corner: ArrayLike, u: ArrayLike, v: ArrayLike, spacing: float) -> 
 
 
 def box(half: ArrayLike, spacing: float) -> Cloud:
-    """A box about the origin with half extents (3,)."""
+    """Return a box about the origin with half extents (3,)."""
     h = _positive("half extents of a box", half)
     faces = []
     for axis in range(3):
@@ -64,7 +64,7 @@ def box(half: ArrayLike, spacing: float) -> Cloud:
 
 
 def sphere(radius: float, spacing: float) -> Cloud:
-    """A sphere about the origin: the six faces of a cube, pushed out, in equal angles."""
+    """Return a sphere about the origin: the six faces of a cube, projected, in equal angles."""
     (r,) = _positive("radius of a sphere", radius)
     n = _count(math.pi / 2 * r, spacing)
     d = _unit_sphere(n)
@@ -72,8 +72,8 @@ def sphere(radius: float, spacing: float) -> Cloud:
 
 
 def capsule(radius: float, half: float, spacing: float) -> Cloud:
-    """A capsule about z; ``half`` is half the distance between the centres of its end spheres
-    [m]."""
+    """Return a capsule about z; ``half`` is half the distance between the centres of its end
+    spheres [m]."""
     r, h = _positive("radius and half length of a capsule", radius, half)
     n = 2 * _count(math.pi / 4 * r, spacing)  # even, so that no quad crosses the equator
     d = _unit_sphere(n)
@@ -82,11 +82,11 @@ def capsule(radius: float, half: float, spacing: float) -> Cloud:
 
 
 def cylinder(radius: float, half: float, spacing: float) -> Cloud:
-    """A cylinder about z of height 2 ``half`` [m]."""
+    """Return a cylinder about z of height 2 ``half`` [m]."""
     r, h = _positive("radius and half length of a cylinder", radius, half)
     n = max(2, _count(math.pi / 2 * r, spacing))
     x = np.linspace(-1.0, 1.0, n + 1)
-    X, Y = np.meshgrid(x, x, indexing="ij")  # a square grid pressed into a disk: its rim follows the circle
+    X, Y = np.meshgrid(x, x, indexing="ij")  # square grid mapped to a disk
     disk = np.stack([X * np.sqrt(1.0 - Y**2 / 2.0), Y * np.sqrt(1.0 - X**2 / 2.0)], axis=-1)
     centres = r * (disk[1:, 1:] + disk[1:, :-1] + disk[:-1, 1:] + disk[:-1, :-1]).reshape(-1, 2) / 4.0
     z, e = np.full((n * n, 1), h), np.tile([0.0, 0.0, 1.0], (n * n, 1))
@@ -95,11 +95,11 @@ def cylinder(radius: float, half: float, spacing: float) -> Cloud:
 
 
 def check(cloud: Cloud, name: str, *, closed: bool = True) -> Cloud:
-    """The cloud itself; one that is ``closed`` goes all around its body.
+    """Return the cloud if it is valid; one that is ``closed`` encloses its body.
 
     Raises:
-        EngineError: wrong shapes, not finite, normals that are not of unit length or that point
-            inwards as a whole.
+        EngineError: wrong shapes, numbers that are not finite, normals that are not of unit length
+            or that point inwards on average.
     """
     p, n = np.asarray(cloud.points, float), np.asarray(cloud.normals, float)
     if p.ndim != 2 or p.shape[1] != 3 or p.shape != n.shape or len(p) == 0:
@@ -116,7 +116,7 @@ def check(cloud: Cloud, name: str, *, closed: bool = True) -> Cloud:
 
 
 def _unit_sphere(n: int) -> np.ndarray:
-    """(6 n², 3) directions of a cubed sphere of equal angles."""
+    """Return (6 n², 3) directions of a cubed sphere of equal angles."""
     t = np.tan((_centres(n) - 0.5) * math.pi / 2)
     X, Y = np.meshgrid(t, t, indexing="ij")
     face = np.stack([X, Y, np.ones_like(X)], axis=-1).reshape(-1, 3)

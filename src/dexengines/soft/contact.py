@@ -16,7 +16,7 @@ from jax import Array
 
 from dexengines.collision import body_name
 from dexengines.errors import EngineError
-from dexengines.soft import forces, near, tables
+from dexengines.soft import forces, near, sizing, tables
 from dexengines.soft.cloud import Cloud, check
 from dexengines.soft.forces import Contact, MeetingData
 from dexengines.soft.near import Near, Room
@@ -97,8 +97,8 @@ class GroundData(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """C chunks of B blocks of N points each, of bodies that meet, in the bodies' frames; a chunk has the
-    same fields without the first axis."""
+    """C chunks of B blocks of N points each, of bodies that meet, in the bodies' frames; a chunk
+    has the same fields without the first axis."""
 
     points: Array
     """(C, 3, B, N)"""
@@ -153,7 +153,8 @@ class SoftContact:
         return int(self.tree.link_of_body[_body(model, surface)])
 
     def _in_link(self, model: mujoco.MjModel, surface: Surface) -> Cloud:
-        """Return the cloud in the frame of the link, which differs where a body is fixed to another."""
+        """Return the cloud in the frame of the link, which differs where a body is fixed to
+        another."""
         cloud = check(surface.cloud, surface.name)
         R, p = self.tree.pose_in_link(_body(model, surface))
         return Cloud(cloud.points @ R.T + p, cloud.normals @ R.T)
@@ -177,7 +178,8 @@ class SoftContact:
             raise EngineError(f"the tolerance of a meeting must lie between 0 and 1, got {m.tolerance:g}")
         if m.tolerance is not None and m.params.normal_weight != 1.0:
             raise EngineError(
-                f"normal_weight {m.params.normal_weight:g} needs a meeting with tolerance None, which weighs all planes"
+                f"normal_weight {m.params.normal_weight:g} needs a meeting with tolerance None, "
+                "which weighs all planes"
             )
         if m.tolerance is None or jax.default_backend() != "cpu":
             return pairs, MeetingData(*map(tables.dense, sides), params), None
@@ -190,23 +192,24 @@ class SoftContact:
 
     @staticmethod
     def _first_slots(m: Meeting, made: tuple[np.ndarray, MeetingData, Cuts | None]) -> int | None:
-        """Return the initial number of near pairs of a meeting; None if all pairs have their place."""
+        """Return the initial number of near pairs of a meeting; None if all pairs have their
+        place."""
         pairs, d, cut = made
         if cut is None or 2 * len(pairs) * d.a.rows.shape[1] * d.b.rows.shape[1] <= near.FEW:
             return None
-        return m.room.pairs if m.room else min(len(pairs), near.NEARBY)
+        return m.room.pairs if m.room else min(len(pairs), sizing.NEARBY)
 
     @functools.cached_property
     def room(self) -> tuple[Room | None, ...]:
-        """Array sizes of the near set of every meeting, None for dense ones; computed on first use, as
-        forces alone need the number of pairs only."""
+        """Array sizes of the near set of every meeting, None for dense ones; computed on first use,
+        as forces alone need the number of pairs only."""
         result = []
         for slots, (room, share), pairs, cut, d in zip(
             self._slots, self._roomy, self._pairs, self._cuts, self.meetings, strict=True
         ):
             if slots is not None and room is None:
                 eps = np.stack([d.params.eps1, d.params.eps2, d.params.eps3], axis=1)
-                room = near.room_for(d.a, d.b, pairs, eps, cut, share)
+                room = sizing.room_for(d.a, d.b, pairs, eps, cut, share)
             result.append(None if slots is None else room)
         return tuple(result)
 
@@ -284,10 +287,11 @@ class SoftContact:
         )
 
     def _wrenches(
-        self, m: Any, links: tuple[Any, Any], params: ContactParams, groups: Sequence[Blocks], cuts: Cuts | None
+        self, m: Any, links: tuple[Any, Any], params: ContactParams, groups: Sequence[Blocks],
+        cuts: Cuts | None,
     ) -> Contact:  # fmt: skip
-        """Return the contact of S pairs, whose bodies are on two ``links`` (S,) each, from their points;
-        wrenches about the world's origin."""
+        """Return the contact of S pairs, whose bodies are on two ``links`` (S,) each, from their
+        points; wrenches about the world's origin."""
         la, lb = links
         o = m.p[la]
         relative = jax.vmap(twist_in, (0, None, 0))(m.twist[lb] - m.twist[la], jnp.eye(3, dtype=o.dtype), o)
@@ -300,7 +304,8 @@ class SoftContact:
         )
 
     def _side(
-        self, m: Any, links: tuple[Any, Any], relative: Any, params: ContactParams, blocks: Blocks, cuts: Cuts | None
+        self, m: Any, links: tuple[Any, Any], relative: Any, params: ContactParams, blocks: Blocks,
+        cuts: Cuts | None,
     ) -> Side:  # fmt: skip
         """Return the response of blocks of points."""
 
@@ -312,10 +317,12 @@ class SoftContact:
         return Side(jnp.asarray(blocks.sign, x.dtype), member, x, blocks.bias, response)
 
     def _chunk(
-        self, m: Any, links: tuple[Any, Any], relative: Any, params: ContactParams, blocks: Blocks, cuts: Cuts | None
+        self, m: Any, links: tuple[Any, Any], relative: Any, params: ContactParams, blocks: Blocks,
+        cuts: Cuts | None,
     ) -> tuple[Array, Response]:  # fmt: skip
-        """Return the points (3, B, N) of one chunk about the origin of the pairs' first links, world
-        axes, and their response; the second bodies move against the first with twists ``relative``."""
+        """Return the points (3, B, N) of one chunk about the origin of the pairs' first links,
+        world axes, and their response; the second bodies move against the first with twists
+        ``relative``."""
         (la, lb), slot = links, blocks.slot
         sign = jnp.asarray(blocks.sign, m.R.dtype)
         own, other = jnp.where(sign < 0.0, la[slot], lb[slot]), jnp.where(sign < 0.0, lb[slot], la[slot])
@@ -348,9 +355,8 @@ class SoftContact:
 def _ground(g: Ground) -> GroundData:
     cloud = check(g.surface.cloud, g.surface.name, closed=False)
     params = g.params._replace(friction=max(g.friction, g.surface.friction))
-    return GroundData(
-        np.ascontiguousarray(cloud.points.T), np.asarray(g.height, float), ContactParams(*map(np.asarray, params))
-    )  # fmt: skip
+    points, height = np.ascontiguousarray(cloud.points.T), np.asarray(g.height, float)
+    return GroundData(points, height, ContactParams(*map(np.asarray, params)))
 
 
 def _own(rows: Array) -> tuple[Array, Array]:

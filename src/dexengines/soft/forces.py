@@ -1,5 +1,5 @@
-"""Contact of all pairs of a meeting, or of a body on the ground, as one operation of XLA: search
-and law in one pass, with Jacobians."""
+"""Contact of all pairs of a meeting as one operation of XLA: search and law in one pass, with
+Jacobians."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from dexengines.soft.scm import ContactParams, Cuts, Dissipation, paper_dissipat
 from dexengines.soft.tables import Clouds
 
 KINDS: dict[Dissipation, int] = {paper_dissipation: law.PAPER, smooth_dissipation: law.SMOOTH}
-"""Dissipations that can be had in one pass."""
+"""Dissipations that the pass supports."""
 
 
 class MeetingData(NamedTuple):
@@ -52,7 +52,7 @@ class Contact(NamedTuple):
     """(S,) int32"""
     link_b: Array
     wrench: Array
-    """(S, 6) NaN where more pairs are near than there is room for."""
+    """(S, 6), NaN if more pairs are near than there is room for."""
     stiffness: Array
     """(S, 6, 6)"""
     damping: Array
@@ -68,7 +68,7 @@ def _nothing(results, distance):
 
 @numba.njit(error_model="numpy")
 def _unknown(wrench, jacobian):
-    """Where a part is missing nothing is told, and no derivative of it."""
+    """Fill results with NaN, as the near set is incomplete."""
     wrench[:] = np.nan
     if jacobian is not None:
         jacobian[:] = np.nan
@@ -76,8 +76,8 @@ def _unknown(wrench, jacobian):
 
 @numba.njit(error_model="numpy")
 def _longer(into, points, edges):
-    """The same scratch, or one that is long enough; no longer, for the pages of much memory are new
-    every time."""
+    """Return the same scratch, or one that is just long enough: pages of larger ones would be new
+    at every call."""
     if into[0].shape[1] >= points and into[1].shape[1] >= edges:
         return into
     return law.store(points, edges)
@@ -85,7 +85,7 @@ def _longer(into, points, edges):
 
 @numba.njit(error_model="numpy", cache=True)
 def _meet(of, pairs, at, law_of, results, jacobian):
-    """All pairs of one meeting, and how their wrenches change, unless ``jacobian`` is None; see
+    """Write the contact of all pairs of one meeting, and Jacobians unless ``jacobian`` is None; see
     :func:`meet`."""
     (R, p, twist), (params, windows, kind), (pair, wrench, stiffness, damping, distance) = at, law_of, results
     felt = wrench, stiffness, damping, distance
@@ -139,7 +139,7 @@ def _meet(of, pairs, at, law_of, results, jacobian):
 
 @numba.njit
 def _of_one(x, y, batch, k, real, width):
-    """What :func:`_meet` takes for the k-th of a batch, but for the Jacobians."""
+    """Return the arguments of :func:`_meet` for the k-th of a batch, without the Jacobians."""
     of = near.clouds(x, 0, batch, k, real, width), near.clouds(x, 6, batch, k, real, width)
     at = (
         array3(x[13], batch, k, real, width),
@@ -163,8 +163,8 @@ def _of_one(x, y, batch, k, real, width):
 
 @numba.njit
 def _meet_batch(frame: int, real: type, width: int, jacobian: int | None) -> None:
-    """:func:`_meet` of a batch, as XLA calls it, of numbers of so many bytes; ``jacobian``: which
-    of the results takes the Jacobians."""
+    """Compute :func:`_meet` for a batch, as called by XLA; ``width``: bytes of a number;
+    ``jacobian``: index of the result for Jacobians."""
     if asked_for_version(frame):
         return
     x, y = buffers(frame, FRAME_ARGUMENTS), buffers(frame, FRAME_RESULTS)
@@ -201,8 +201,7 @@ HANDLERS = (
     {"float32": _meet_single, "float64": _meet_double},
     {"float32": _move_single, "float64": _move_double},
 )
-"""Of wrenches alone, and with their Jacobians: who does not ask for those does not wait until they
-are compiled."""
+"""Handlers of wrenches alone, and with Jacobians; compiled separately on first use."""
 
 
 def meet(
@@ -214,20 +213,19 @@ def meet(
     *,
     moved: bool,
 ) -> tuple[Contact, Array]:
-    """What all pairs of a meeting feel; without derivatives of its own.
+    """Return the contact of all pairs of a meeting; without derivatives of its own.
 
     Args:
-        pairs: (P, 4) which cloud of the first side, which of the second, and their links.
+        pairs: (P, 4) clouds of the first and the second side, and their links.
         at: poses (L, 3, 3), (L, 3) and twists (L, 6) about the world's origin of the links.
-        law_of: windows, and which of :data:`KINDS`.
-        slots: for so many pairs that are near, one after another; None: for all, each in its place.
-        moved: whether the Jacobians are wanted, too.
+        law_of: windows, and a value of :data:`KINDS`.
+        slots: number of near pairs that fit, in order; None: all pairs, each in its place.
+        moved: whether to return Jacobians.
 
     Returns:
-        Which pair (S,), −1 where fewer are near; the :class:`Contact`; where ``moved``, also
-        Jacobians (S, 6, 20) of the wrenches: by displacements of the first link and of the second,
-        and by the change of their relative twist, each about the world's origin, in its axes; by
-        friction and stiffness.
+        Pairs (S,), −1 where fewer are near; the :class:`Contact`; if ``moved``, Jacobians (S, 6,
+        20) of the wrenches by displacements of the first and the second link, their relative twist
+        (each about the world's origin, in its axes), friction and stiffness.
     """
     real, (cuts, kind) = at[1].dtype, law_of
     tables = [
@@ -262,12 +260,12 @@ Motion = tuple[Array, Array, Array]
 def differentiable(
     found: Callable[..., tuple], law: Callable[..., Contact], pairs: np.ndarray
 ) -> Callable[..., Contact]:
-    """What ``found`` gives; derivatives of wrenches by motion, friction and stiffness are its
-    Jacobians, all others those of ``law``.
+    """Return a function with the values of ``found``: derivatives of wrenches by motion, friction
+    and stiffness are its Jacobians, all others those of ``law``.
 
-    Both take :class:`MeetingData` and :data:`Motion`; ``found`` has the keyword ``moved`` of
-    :func:`meet`, and gives what that does; ``law`` takes the ``pairs`` after the motion. What is
-    not asked for of ``law``, a compiler leaves out.
+    Both take :class:`MeetingData` and :data:`Motion`; ``found`` has the keyword ``moved`` and the
+    results of :func:`meet`; ``law`` takes the ``pairs`` after the motion. Unused results of ``law``
+    are eliminated by the compiler.
     """
 
     @jax.custom_jvp
@@ -317,8 +315,8 @@ def differentiable(
 
 
 def _jacobian_of(law: Callable[..., Contact], pairs: np.ndarray, d: MeetingData, at: Motion) -> Array:
-    """The Jacobians (S, 6, 20) by differentiating a ``law``, with links of its own for every body
-    of every pair."""
+    """Return the Jacobians (S, 6, 20) by differentiating ``law``, with separate links for every
+    body of every pair."""
     R, p, twist = (x[pairs[:, 2:].T] for x in at)  # (2, P, …)
     alone = np.concatenate([pairs[:, :2], np.arange(2 * len(pairs)).reshape(2, -1).T], axis=1).astype(
         pairs.dtype
@@ -341,7 +339,7 @@ def _jacobian_of(law: Callable[..., Contact], pairs: np.ndarray, d: MeetingData,
 
 
 def _whole(tangent: Any) -> Any:
-    """A tangent, where it may be no more than the word that it is zero."""
+    """Return a tangent as an array, also if it is a symbolic zero."""
     if not isinstance(tangent, SymbolicZero):
         return tangent
     return (
@@ -352,8 +350,8 @@ def _whole(tangent: Any) -> Any:
 
 
 def _changed(contact: Contact, at: Motion, t: Motion) -> Array:
-    """How the links of pairs change (S, 18), as a Jacobian takes it, where all change as ``t``
-    says."""
+    """Return the change (S, 18) of the links of pairs, in the order of a Jacobian's columns, under
+    the tangents ``t``."""
     (R, p, _), (dR, dp, twist) = at, t
     turn = 0.5 * jnp.sum(jnp.cross(R, dR, axis=1), axis=2)
     moves = jnp.concatenate([dp - jnp.cross(turn, p), turn], axis=1)

@@ -1,9 +1,9 @@
-"""Numba's functions as operations of XLA on a CPU, through the C interface that XLA has for such
-calls (its FFI, version 0).
+"""Numba functions as operations of XLA on a CPU, through XLA's C interface for foreign functions.
 
-A call costs 0.1 µs, a thousandth of what ``jax.pure_callback`` does. XLA hands over one address,
-that of a frame in which arguments and results are listed; the offsets below are those of the
-structs of ``xla/ffi/api/c_api.h``, in words of eight bytes.
+``jax.ffi`` documents registration and calls; handlers are documented as C++ against
+``xla/ffi/api/ffi.h``, which would need a compiler at installation, so this module reads the
+versioned structs of ``xla/ffi/api/c_api.h`` directly (offsets below, in words of eight bytes). A
+call costs 0.1 µs, a thousandth of ``jax.pure_callback``.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ import numpy as np
 from numba import carray, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+from numba.np.unsafe.ndarray import to_fixed_tuple
 
 FRAME_EXTENSION, FRAME_ARGUMENTS, FRAME_RESULTS = 1, 5, 10
 LIST_SIZE, LIST_ITEMS = 2, 4
 BUFFER_DATA, BUFFER_RANK, BUFFER_DIMENSIONS = 3, 4, 5
 EXTENSION_KIND, EXTENSION_METADATA = 1, 3
 METADATA = 1
-"""Kind of the extension by which XLA asks for which version a function was made."""
+"""Kind of the extension by which XLA asks for a handler's version."""
 MAJOR, MINOR = 0, 1
 
 HANDLER = types.int64(types.int64)
-"""Signature of a function that XLA calls: address of the frame; 0, all is well."""
+"""Signature of a handler: address of the call frame; returns 0 for success."""
 
 
 @intrinsic
 def pointer(typing_context, address):
-    """An address as a pointer, for ``numba.carray``."""
+    """Return an address as a pointer, for ``numba.carray``."""
 
     def generate(context, builder, signature, arguments):
         return builder.inttoptr(arguments[0], cgutils.voidptr_t)
@@ -42,7 +43,7 @@ def pointer(typing_context, address):
 
 @numba.njit
 def asked_for_version(frame: int) -> bool:
-    """Whether XLA only asks for the version, which is then answered."""
+    """Answer XLA's request for the version; return whether it was one."""
     words = carray(pointer(frame), 16, np.int64)
     if words[FRAME_EXTENSION] == 0:
         return False
@@ -56,14 +57,14 @@ def asked_for_version(frame: int) -> bool:
 
 @numba.njit
 def buffers(frame: int, first: int) -> np.ndarray:
-    """Addresses of the arguments' buffers, or of the results', by which of the frame's lists."""
+    """Return the addresses of the buffers of the arguments or the results, by a frame's list."""
     words = carray(pointer(frame), 16, np.int64)
     return carray(pointer(words[first + LIST_ITEMS]), words[first + LIST_SIZE], np.int64)
 
 
 @numba.njit
 def leading(buffer: int, rank: int) -> np.ndarray:
-    """The dimensions that ``vmap`` has put before an array's own ``rank`` ones."""
+    """Return the dimensions that ``vmap`` has put before an array's own ``rank`` ones."""
     words = carray(pointer(buffer), 6, np.int64)
     return carray(pointer(words[BUFFER_DIMENSIONS]), words[BUFFER_RANK], np.int64)[
         : words[BUFFER_RANK] - rank
@@ -72,10 +73,10 @@ def leading(buffer: int, rank: int) -> np.ndarray:
 
 @numba.njit
 def place(buffer: int, rank: int, batch: np.ndarray, k: int, size: int) -> tuple[int, np.ndarray]:
-    """Pointer to an array for the k-th of a batch, and its own dimensions.
+    """Return a pointer to an array for the k-th of a batch, and its own dimensions.
 
     Args:
-        buffer: of all of the batch; along a leading dimension of one, all share it.
+        buffer: of the batch; shared along a leading dimension of one.
         rank: of one array.
         batch: all leading dimensions.
         size: of a number [bytes].
@@ -95,44 +96,24 @@ def place(buffer: int, rank: int, batch: np.ndarray, k: int, size: int) -> tuple
     return pointer(words[BUFFER_DATA] + offset), dimensions[extra:]
 
 
-@numba.njit
-def array1(buffer, batch, k, kind, size):
-    """An array of 1 axes for the k-th of a batch; see :func:`place`."""
-    at, d = place(buffer, 1, batch, k, size)
-    return carray(at, (d[0],), kind)
+def _array_of(rank: int) -> Any:
+    """Return a kernel that gives an array with ``rank`` axes for the k-th of a batch; see
+    :func:`place`."""
+
+    @numba.njit
+    def array(buffer, batch, k, kind, size):
+        at, d = place(buffer, rank, batch, k, size)
+        return carray(at, to_fixed_tuple(d, rank), kind)
+
+    return array
 
 
-@numba.njit
-def array2(buffer, batch, k, kind, size):
-    """An array of 2 axes for the k-th of a batch; see :func:`place`."""
-    at, d = place(buffer, 2, batch, k, size)
-    return carray(at, (d[0], d[1]), kind)
-
-
-@numba.njit
-def array3(buffer, batch, k, kind, size):
-    """An array of 3 axes for the k-th of a batch; see :func:`place`."""
-    at, d = place(buffer, 3, batch, k, size)
-    return carray(at, (d[0], d[1], d[2]), kind)
-
-
-@numba.njit
-def array4(buffer, batch, k, kind, size):
-    """An array of 4 axes for the k-th of a batch; see :func:`place`."""
-    at, d = place(buffer, 4, batch, k, size)
-    return carray(at, (d[0], d[1], d[2], d[3]), kind)
-
-
-@numba.njit
-def array5(buffer, batch, k, kind, size):
-    """An array of 5 axes for the k-th of a batch; see :func:`place`."""
-    at, d = place(buffer, 5, batch, k, size)
-    return carray(at, (d[0], d[1], d[2], d[3], d[4]), kind)
+array1, array2, array3, array4, array5 = map(_array_of, range(1, 6))
 
 
 @numba.njit
 def size(batch: np.ndarray) -> int:
-    """How many there are of a batch."""
+    """Return the number of entries of a batch."""
     count = 1
     for d in batch:
         count *= d
@@ -141,12 +122,12 @@ def size(batch: np.ndarray) -> int:
 
 _registered: set[str] = set()
 _handlers: list[Any] = []
-"""Kept, or their code would go."""
+"""References that keep the compiled code."""
 
 
 def register(name: str, handlers: dict[str, Any], dtype: np.dtype) -> str:
-    """Name under which ``jax.ffi.ffi_call`` knows a handler, of ``handlers`` for numbers of a
-    width; compiled when first asked for."""
+    """Return the name under which ``jax.ffi.ffi_call`` finds the handler of ``handlers`` for a
+    dtype, compiled and registered on first use."""
     name = f"dexstack_soft_{name}_{dtype.name}"
     if name not in _registered:
         capsule = ctypes.pythonapi.PyCapsule_New

@@ -1,8 +1,8 @@
-"""How the wrench of a pair of bodies changes with where they are, how they move, friction and
-stiffness, in one pass over what is near.
+"""Jacobians of the wrench of a pair of bodies by their poses, twists, friction and stiffness, in
+one pass over the near set.
 
-What :mod:`~dexengines.soft.law` computes, differentiated by hand. Of a point at y, with velocity V,
-in the frame of the planes k:
+:mod:`~dexengines.soft.law`, differentiated by hand. For a point at y, with velocity V, in the frame
+of the planes k:
 
     f = Σ_k L_k g_k,   g_k = n_k − μ r_k t_k,   r_k = 1/√(v_s² + ‖t_k‖²),   t_k = V − v_k n_k
     ∂f/∂y = Σ_k g_k ⊗ [2/ε1 L_k (c_k − c̄) − (∂L_k/∂depth)/ε3 n_k],   c̄ = Σ_k s_k c_k
@@ -10,7 +10,7 @@ in the frame of the planes k:
     ∂f/∂μ = −Σ_k L_k r_k t_k
     ∂Φ/∂y = Σ_k s_k [n_k + 2/ε1 (φ_k − Φ) c_k],   ∂w/w = −(∂Φ − Σ w ∂Φ)/ε2
 
-The slopes of the windows are left out: where one is, shares and forces are below the tolerance.
+The slopes of the windows are neglected: shares and forces there are below the tolerance.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ from dexengines.soft.law import (
 )
 
 BY_FRICTION, BY_STIFFNESS, WIDTH = 18, 19, 20
-"""Columns, after displacement of the first link, of the second, change of their relative twist;
-each linear, then angular, about the world's origin and in its axes."""
+"""Columns after those of displacements of the first and the second link and of their relative
+twist, each linear, then angular, about the world's origin and in its axes."""
 TWIST, WRENCH, FIELDS, RUBS = 6, 12, 13, 14
-"""Rows of what is summed of one side, after six by displacement: six by twist, wrench, w ∂Φ, wrench
-by friction; of points against planes that stand still."""
+"""Rows of the sums of one side, of points against fixed planes, after six by displacement: six by
+twist, wrench, w ∂Φ, wrench by friction."""
 BY_VELOCITY, SLOPES, FORCE, RUB = 3, 6, 7, 8
-"""Rows of what is known of a point, after three of ∂f/∂y: ∂f/∂V, ∂Φ/∂y, f, ∂f/∂μ."""
+"""Rows of a point, after three of ∂f/∂y: ∂f/∂V, ∂Φ/∂y, f, ∂f/∂μ."""
 
 
 @numba.njit(error_model="numpy")
 def scratch():
-    """Sums of both sides, and what is known of one point and one of its planes."""
+    """Return scratch: sums of both sides, numbers of one point and of one of its planes."""
     return np.empty((15, 6)), np.empty((15, 6)), np.empty((9, 3)), np.empty((5, 3))
 
 
 @numba.njit(error_model="numpy")
 def _point(other, n, c, kind, points, edges, planes, begins, known, e):
-    """What is known of a point, in the planes' frame, into ``known``; ``e`` is scratch.
+    """Write the derivatives of a point, in the planes' frame, to ``known``; ``e`` is scratch.
 
-    What is called for every point takes its arrays one by one: references to what a tuple holds are
-    counted.
+    Functions called for every point take their arrays one by one, as references to a tuple's
+    members are counted.
     """
     known[:], e[:] = 0.0, 0.0
     mu, narrow, per_depth, per_speed = c[FRICTION], 2.0 / c[EPS1], 1.0 / c[EPS3], 1.0 / c[SEPARATION]
@@ -111,8 +111,8 @@ def _point(other, n, c, kind, points, edges, planes, begins, known, e):
 
 @numba.njit(error_model="numpy")
 def _add(sums, first, w, y, known, row):
-    """Add w Cᵀ A C, where A are three rows of ``known`` and C = (1, −[y]) takes a displacement, or
-    a twist, to that of the place y."""
+    """Add w Cᵀ A C, where A are three rows of ``known`` and C = (1, −[y]) maps a displacement, or a
+    twist, to that of the place y."""
     for i in range(3):
         j, k = (i + 1) % 3, (i + 2) % 3
         for m in range(3):
@@ -128,8 +128,8 @@ def _add(sums, first, w, y, known, row):
 
 @numba.njit(error_model="numpy")
 def _side(other, span, law, spin, of, sums, known, e):
-    """Sums of the points of one side against planes ``other``, seen from whose frame they turn as
-    ``spin`` says.
+    """Write the sums of the points of one side against planes ``other``, in whose frame they turn
+    with the angular velocity ``spin``.
 
     Args:
         law: the pair's numbers and kind of dissipation.
@@ -145,7 +145,7 @@ def _side(other, span, law, spin, of, sums, known, e):
         y, f, g, h, both = e[0], known[FORCE], known[SLOPES], known[RUB], e[1]
         for i in range(3):
             y[i] = points[Y + i, n]
-        for i in range(3):  # a displaced point moves as its new place does
+        for i in range(3):  # a displaced point has the velocity of its new place
             row = known[BY_VELOCITY + i]
             for m in range(3):
                 j, k = (m + 1) % 3, (m + 2) % 3
@@ -178,7 +178,7 @@ def _side(other, span, law, spin, of, sums, known, e):
 
 @numba.njit(error_model="numpy")
 def _carry(x, R, p, e):
-    """A wrench, from a frame with the pose (R, p), seen from outside."""
+    """Transform a wrench from a frame with the pose (R, p) to the outer one, in place."""
     for i in range(3):
         e[0, i] = R[i, 0] * x[0] + R[i, 1] * x[1] + R[i, 2] * x[2]
         e[1, i] = R[i, 0] * x[3] + R[i, 1] * x[4] + R[i, 2] * x[5]
@@ -199,8 +199,7 @@ def _carry_all(sums, R, p, e):
 
 @numba.njit(error_model="numpy")
 def _turn_along(sums, wrench, twist, into):
-    """Add how a wrench changes by a displacement of both bodies, which leaves their ``twist``
-    behind."""
+    """Add the change of a wrench by a displacement of both bodies that keeps their ``twist``."""
     for k in range(3):
         i, j = (k + 1) % 3, (k + 2) % 3
         for axis in ((i, j, 1.0), (j, i, -1.0)):
@@ -216,7 +215,7 @@ def _turn_along(sums, wrench, twist, into):
 
 @numba.njit(error_model="numpy")
 def by_motion(bodies, frames, law, counts, spins, of, into):
-    """(6, WIDTH) of a pair of bodies, after :func:`~dexengines.soft.law.feel`.
+    """Write the Jacobian (6, WIDTH) of a pair of bodies, after :func:`~dexengines.soft.law.feel`.
 
     Args:
         bodies: rows of both, and their links.
@@ -225,7 +224,7 @@ def by_motion(bodies, frames, law, counts, spins, of, into):
         counts: points of ``of``: of the first body, of both.
         spins: angular velocity of the first body in the second's frame, of the second in the
             first's.
-        into: :func:`scratch`, and where the result goes.
+        into: :func:`scratch`, and the result.
     """
     (rows_a, rows_b, a, b), (R, p, twist), (c, _), (first, count) = bodies, frames, law, counts
     (sums_a, sums_b, known, e), result = into
@@ -237,7 +236,7 @@ def by_motion(bodies, frames, law, counts, spins, of, into):
     place, twists = result[:, 6:12], result[:, 12:18]
     place[:] = sums_a[:6] + sums_b[:6]
     wrench_a = -sums_a[WRENCH]
-    _turn_along(sums_a, wrench_a, moving, place)  # the first body's points see a second one that stands still
+    _turn_along(sums_a, wrench_a, moving, place)  # its points see the second body fixed
     wrench, fields = sums_b[WRENCH] + wrench_a, sums_b[FIELDS] - sums_a[FIELDS]
     for i in range(6):
         result[i, BY_FRICTION] = sums_b[RUBS, i] - sums_a[RUBS, i]

@@ -1,13 +1,12 @@
-"""The contact law in one pass over what is near, without derivatives: the same as
-:mod:`~dexengines.soft.scm`, compiled by numba.
+"""The contact law of :mod:`~dexengines.soft.scm` in one pass over the near set, compiled by numba.
 
-    Φ = Σ_i softmax_ε1(−d)_i φ_i,   w = softmax_ε2(−Φ),   forces only of points and planes that have
-    a share                  [14–23]
+    Φ = Σ_i softmax_ε1(−d)_i φ_i,   w = softmax_ε2(−Φ),   forces of points and planes with a share
+    only [14–23]
 
-XLA passes over arrays once for every few operations, whether anything is in them or not; here each
-pair of bodies takes as long as what is near of it. Everything inside is in double precision. How
-wrenches change with motion and friction is in :mod:`~dexengines.soft.jacobian`; all other
-derivatives are those of :mod:`~dexengines.soft.scm`.
+XLA passes over whole arrays once for every few operations; here the cost of a pair is proportional
+to its near set. Everything inside is in double precision. Derivatives of wrenches by motion and
+friction are in :mod:`~dexengines.soft.jacobian`; all others are those of
+:mod:`~dexengines.soft.scm`.
 """
 
 from __future__ import annotations
@@ -16,27 +15,18 @@ import math
 
 import numba
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+
+from dexengines.soft.elementary import dot, exps, faded, left, onsets
 
 STIFFNESS, FRICTION, EPS1, EPS2, EPS3, SEPARATION, STICTION = range(7)
-"""Columns of a pair's numbers: the fields of :class:`~dexengines.soft.scm.ContactParams`."""
+"""Columns of a pair's numbers, the fields of :class:`~dexengines.soft.scm.ContactParams`."""
 PLANES, POINTS, ONSET = range(3)
 """Rows (start, end) of the windows."""
 PAPER, SMOOTH = range(2)
-"""Dissipations that are known here."""
+"""Supported dissipations."""
 NOTHING = 1e-20
-"""Share of a point, or of a plane, that is nothing: what is multiplied with it is at most some
-thousand times the load."""
-LEAST = -200.0
-"""Exponent that makes nothing of what it is of: products of such numbers are far from where a CPU
-becomes slow."""
-LOG2E, LN2_HIGH, LN2_LOW = 1.4426950408889634, 0.6931471803691238, 1.9082149292705877e-10
-SHIFTER = 6755399441055744.0
-"""1.5 · 2⁵²: a number added to it is rounded to an integer, which its lowest bits hold."""
-FAST = {"reassoc", "contract", "nsz", "nnan"}
-"""What a compiler may change, of sums."""
+"""Share of a point, or of a plane, that is neglected; its factor is at most some thousand times the
+load."""
 POINT_ROWS = 20
 Y, V, WHOLE, FIELD, LOGIT, SHARE, LOAD, SPRING, DAMPING, DRAG, FORCE, NORMAL = (
     0,
@@ -52,133 +42,19 @@ Y, V, WHOLE, FIELD, LOGIT, SHARE, LOAD, SPRING, DAMPING, DRAG, FORCE, NORMAL = (
     14,
     17,
 )
-"""Rows of what is known of points: place and velocity in the planes' frame, one over the sum of
-e^(−d/ε1), Φ, −Φ/ε2, w, λ_n, −∂λ_n/∂φ, −∂λ_n/∂v_n, viscous friction; force and normal in the world's
-axes."""
+"""Rows of points: place and velocity in the planes' frame, one over the sum of e^(−d/ε1), Φ, −Φ/ε2,
+w, λ_n, −∂λ_n/∂φ, −∂λ_n/∂v_n, viscous friction; force and normal in the world's axes."""
 EDGE_ROWS = 9
 FAR, HOW_MUCH, DEPTH, TAIL, RISE, SPEED, SQUARE, BRAKE, SLOPE = range(9)
-"""Rows of what is known of a point and one of its planes: −d/ε1, its share, −φ/ε3 (φ at first),
-exp(−|φ|/ε3), log(1 + exp(−φ/ε3)), v_n, ‖v_t‖² + v_s², d(r), −d′(r); :func:`_laws` puts forces and
-their slopes in the place of the last ones."""
-
-
-@intrinsic
-def _power_of_two(typing_context, shifted):
-    """2ⁿ of n + SHIFTER."""
-
-    def generate(context, builder, signature, arguments):
-        bits = builder.bitcast(arguments[0], ir.IntType(64))
-        bits = builder.shl(
-            builder.add(bits, ir.Constant(ir.IntType(64), 1023)), ir.Constant(ir.IntType(64), 52)
-        )
-        return builder.bitcast(bits, ir.DoubleType())
-
-    return types.float64(types.float64), generate
-
-
-@numba.njit(error_model="numpy")
-def _exp(x):
-    """exp(x) of a number that is not above zero, without branches or a library: several at once,
-    where they stand in an array."""
-    x = x if x > LEAST else LEAST
-    shifted = x * LOG2E + SHIFTER
-    n = shifted - SHIFTER
-    r = (x - n * LN2_HIGH) - n * LN2_LOW
-    s = 1.0 / 479001600.0
-    s = s * r + 1.0 / 39916800.0
-    s = s * r + 1.0 / 3628800.0
-    s = s * r + 1.0 / 362880.0
-    s = s * r + 1.0 / 40320.0
-    s = s * r + 1.0 / 5040.0
-    s = s * r + 1.0 / 720.0
-    s = s * r + 1.0 / 120.0
-    s = s * r + 1.0 / 24.0
-    s = s * r + 1.0 / 6.0
-    s = s * r + 0.5
-    s = s * r + 1.0
-    s = s * r + 1.0
-    return s * _power_of_two(shifted)
-
-
-@numba.njit(error_model="numpy")
-def _exps(x, y):
-    for k in range(len(x)):
-        y[k] = _exp(x[k])
-
-
-@numba.njit(error_model="numpy")
-def _onsets(depth, e, onset):
-    """log(1 + exp(depth)), and exp(−|depth|) into ``e``."""
-    for k in range(len(depth)):
-        d = depth[k]
-        e[k] = _exp(-abs(d))
-    for k in range(len(depth)):
-        u = e[k] / (2.0 + e[k])  # log(1 + e) = 2 atanh u, u ≤ 1/3
-        q = u * u
-        s = 1.0 / 31.0
-        s = s * q + 1.0 / 29.0
-        s = s * q + 1.0 / 27.0
-        s = s * q + 1.0 / 25.0
-        s = s * q + 1.0 / 23.0
-        s = s * q + 1.0 / 21.0
-        s = s * q + 1.0 / 19.0
-        s = s * q + 1.0 / 17.0
-        s = s * q + 1.0 / 15.0
-        s = s * q + 1.0 / 13.0
-        s = s * q + 1.0 / 11.0
-        s = s * q + 1.0 / 9.0
-        s = s * q + 1.0 / 7.0
-        s = s * q + 1.0 / 5.0
-        s = s * q + 1.0 / 3.0
-        s = s * q + 1.0
-        onset[k] = 2.0 * u * s
-    for k in range(len(depth)):
-        d = depth[k]
-        onset[k] += d if d > 0.0 else 0.0
-
-
-@numba.njit(error_model="numpy")
-def _left(u, window):
-    s = min((u - window[0]) / (window[1] - window[0]), 1.0)
-    t = 1.0 - s
-    return t * t * t * (1.0 + s * (3.0 + 6.0 * s)) if s > 0.0 else 1.0
-
-
-@numba.njit(error_model="numpy", fastmath=FAST)
-def _total(x, first, last):
-    total = 0.0
-    for k in range(first, last):
-        total += x[k]
-    return total
-
-
-@numba.njit(error_model="numpy", fastmath=FAST)
-def _dot(x, y, first, last):
-    total = 0.0
-    for k in range(first, last):
-        total += x[k] * y[k]
-    return total
-
-
-@numba.njit(error_model="numpy")
-def _faded(logits, shares, first, last, window):
-    """Sum of shares, exponentials of logits that are not above zero, after those have been faded
-    out that ``window`` says."""
-    total = _total(shares, first, last)
-    if window[0] == np.inf:
-        return total
-    start, total = math.log(total), 0.0
-    for k in range(first, last):
-        if start - logits[k] > window[0]:
-            shares[k] *= _left(start - logits[k], window)
-        total += shares[k]
-    return total
+"""Rows of edges, a point and one of its planes: −d/ε1, its share, −φ/ε3 (φ at first), exp(−|φ|/ε3),
+log(1 + exp(−φ/ε3)), v_n, ‖v_t‖² + v_s², d(r), −d′(r); :func:`_laws` replaces the last ones by
+forces and their slopes."""
 
 
 @numba.njit(error_model="numpy")
 def twist_in(R, p, twist, own, other, result):
-    """Twist of link ``own`` as ``other`` sees it, in that one's frame and about its origin, into
-    ``result`` (6,)."""
+    """Write to ``result`` (6,) the twist of link ``own`` relative to ``other``, in that one's frame
+    and about its origin."""
     for k in range(3):
         i, j = (k + 1) % 3, (k + 2) % 3
         result[k] = (twist[own, k] - twist[other, k]) + (
@@ -194,11 +70,11 @@ def twist_in(R, p, twist, own, other, result):
 
 @numba.njit(error_model="numpy")
 def _see(rows, m, R, p, twist, points, n):
-    """Place and velocity of a point in the planes' frame, in which its own has the pose (R, p) and
-    the ``twist``.
+    """Write place and velocity of a point in the planes' frame, in which its own has the pose (R,
+    p) and the ``twist``.
 
-    What is called for every point takes its arrays one by one: references to what a tuple holds are
-    counted.
+    Functions called for every point take their arrays one by one, as references to a tuple's
+    members are counted.
     """
     a, b, c = rows[m, 0], rows[m, 1], rows[m, 2]
     x = R[0, 0] * a + R[0, 1] * b + R[0, 2] * c + p[0]
@@ -212,7 +88,7 @@ def _see(rows, m, R, p, twist, points, n):
 
 @numba.njit(error_model="numpy")
 def _look_at(other, planes, first, last, scale, points, n, logits, phi):
-    """Logits and φ of the planes ``other[planes[first:last]]`` that a point meets."""
+    """Write logits and φ of the planes ``other[planes[first:last]]`` that a point meets."""
     x, y, z = points[Y, n], points[Y + 1, n], points[Y + 2, n]
     nearest = np.inf
     for k in range(first, last):
@@ -227,10 +103,9 @@ def _look_at(other, planes, first, last, scale, points, n, logits, phi):
 
 @numba.njit(error_model="numpy")
 def _brakes(speed, scale, kind, brake, slope):
-    """d(r), and −d′(r) as the step takes it, of r = scale · speed.
+    """Write d(r), and −d′(r) as the implicit step takes it, of r = scale · speed.
 
-    The loops here and below are functions of their own, of a few arrays: a compiler then makes
-    vectors of them.
+    The loops here and below are separate functions of a few arrays, so that they are vectorised.
     """
     if kind == SMOOTH:
         for k in range(len(speed)):
@@ -260,7 +135,7 @@ def _times(x, y):
 
 @numba.njit(error_model="numpy")
 def _rises(depth, tail):
-    """σ(depth) in the place of exp(−|depth|)."""
+    """Replace exp(−|depth|) by σ(depth)."""
     for k in range(len(depth)):
         tail[k] = (1.0 if depth[k] >= 0.0 else tail[k]) / (1.0 + tail[k])
 
@@ -273,16 +148,16 @@ def _drags(load, square, drag):
 
 @numba.njit(error_model="numpy")
 def _pushes(load, drag, speed, friction):
-    """What pushes along the normals, into ``speed``: the load, and what of friction the mean drag
-    leaves out."""
+    """Replace ``speed`` by the forces along the normals: the load, and the part of friction that
+    the mean drag leaves out."""
     for k in range(len(load)):
         speed[k] = load[k] + friction * drag[k] * speed[k]
 
 
 @numba.njit(error_model="numpy")
 def _laws(edges, count, c, window, kind):
-    """The force law of points and planes, of which ``edges`` holds share, −φ/ε3, v_n and ‖v_t‖² +
-    v_s², without k and ε3."""
+    """Apply the force law without k and ε3 to ``edges``, which hold share, −φ/ε3, v_n and
+    ‖v_t‖² + v_s²."""
     much, depth, tail, load = (
         edges[HOW_MUCH, :count],
         edges[DEPTH, :count],
@@ -295,10 +170,10 @@ def _laws(edges, count, c, window, kind):
         edges[BRAKE, :count],
         edges[SLOPE, :count],
     )
-    _onsets(depth, tail, load)
+    onsets(depth, tail, load)
     for k in range(len(depth)):
         if -depth[k] > window[0]:
-            load[k] *= _left(-depth[k], window)
+            load[k] *= left(-depth[k], window)
     _rises(depth, tail)
     _brakes(speed, 1.0 / c[SEPARATION], kind, brake, slope)
     _times(tail, brake)
@@ -312,8 +187,8 @@ def _laws(edges, count, c, window, kind):
 
 @numba.njit(error_model="numpy")
 def _keep(other, span, e, whole, c, of):
-    """Only planes with a share of points with a share from here on: shares of points become those
-    of all, and what :func:`_laws` takes."""
+    """Keep only planes with a share, of points with a share; normalise the shares of points and
+    write the input of :func:`_laws`. Return the number of edges."""
     points, edges, planes, begins = of
     much, depth, speed, square = edges[HOW_MUCH], edges[DEPTH], edges[SPEED], edges[SQUARE]
     per_depth, slow = -1.0 / c[EPS3], c[STICTION] ** 2
@@ -343,12 +218,8 @@ def _keep(other, span, e, whole, c, of):
 
 @numba.njit(error_model="numpy")
 def _gather_up(other, R, span, c, of):
-    """Sum what the planes do to points after :func:`_laws`; force and normal in the axes in which
-    the planes' frame has the axes R.
-
-    Returns:
-        Mean distance, mean load.
-    """
+    """Sum the planes' effects on points after :func:`_laws`, in axes in which the planes' frame has
+    the axes R; return mean distance and mean load."""
     points, edges, planes, begins = of
     much, tail, load, push, drag, slope = (
         edges[HOW_MUCH],
@@ -393,12 +264,8 @@ def _gather_up(other, R, span, c, of):
 
 @numba.njit(error_model="numpy")
 def _sum_up(sign, R, p, of, shift, sums):
-    """Add what points, and the span ``of`` them, feel, seen from a frame in which the planes' one
-    has the pose (R, p).
-
-    ``sums`` are the wrench, that of the mean normal, K, D, each a row of six after the other, and a
-    row of scratch.
-    """
+    """Add the response of a span of points to ``sums``, in a frame in which the planes' one has the
+    pose (R, p): the wrench, that of the mean normal, K, D, in rows of six, and a row of scratch."""
     wrench, mean, stiffness, damping, g = sums[0], sums[1], sums[2:8], sums[8:14], sums[14]
     points, span = of
     for n in range(*span):
@@ -448,8 +315,8 @@ def _sum_up(sign, R, p, of, shift, sums):
 
 @numba.njit(error_model="numpy")
 def _finish(sums, shift, results, at):
-    """The pair's sums, with K without what the mean normal takes, and both matrices whole, into the
-    results' row ``at``."""
+    """Write the pair's sums to the results' row ``at``: K less the mean normal's part, both
+    matrices whole."""
     for i in range(6):
         results[0][at, i] = sums[0, i]
         for j in range(i + 1):
@@ -459,7 +326,7 @@ def _finish(sums, shift, results, at):
 
 @numba.njit(error_model="numpy")
 def store(points, edges):
-    """Scratch for so many points, and so many of them with one of their planes each."""
+    """Return scratch for a number of points and of edges, a point with one of its planes."""
     return (
         np.empty((POINT_ROWS, points)),
         np.empty((EDGE_ROWS, edges)),
@@ -470,18 +337,17 @@ def store(points, edges):
 
 @numba.njit(error_model="numpy")
 def gather(bodies, found, moving, eps1, into, at):
-    """Take candidates, and the planes that they meet.
+    """Collect candidates within the limit and the planes that they meet.
 
     Args:
         bodies: rows of the points' body, and of the planes' body.
-        found: how many candidates, how near one has to be, and
-            :func:`~dexengines.soft.near.candidates` themselves.
+        found: see :func:`~dexengines.soft.near.found`.
         moving: pose and twist of the points' body in the planes' frame.
         into: a :func:`store`.
-        at: how many points and planes of it are taken.
+        at: numbers of points and edges in it.
 
     Returns:
-        How many of both are taken then.
+        The numbers of points and edges afterwards.
     """
     rows, other = bodies
     count, limit, who, low, starts, met = found
@@ -503,29 +369,29 @@ def gather(bodies, found, moving, eps1, into, at):
 
 @numba.njit(error_model="numpy")
 def feel(bodies, frames, law, counts, of, into):
-    """What a pair of bodies feels.
+    """Write the contact of a pair of bodies.
 
     Args:
         bodies: rows of both, and their links.
         frames: all links' R and p.
         law: the pair's numbers, windows and kind of dissipation.
-        counts: points of ``of``, a :func:`store`: of the first body, of both.
+        counts: number of points in ``of``, a :func:`store`: of the first body, of both.
         into: results (wrench on the second body, stiffness, damping, about the world's origin, and
             distance, of all pairs), and the row.
     """
     (rows_a, rows_b, a, b), (R, p), (c, windows, kind), (first, count) = bodies, frames, law, counts
     points, edges, _, begins = of
     planes_fade, far, much, depth = windows[PLANES], edges[FAR], edges[HOW_MUCH], edges[DEPTH]
-    _exps(far[: begins[count]], much)
+    exps(far[: begins[count]], much)
     for n in range(count):
         low, high = begins[n], begins[n + 1]
-        points[WHOLE, n] = 1.0 / _faded(far, much, low, high, planes_fade)
-        points[FIELD, n] = _dot(much, depth, low, high) * points[WHOLE, n]
+        points[WHOLE, n] = 1.0 / faded(far, much, low, high, planes_fade)
+        points[FIELD, n] = dot(much, depth, low, high) * points[WHOLE, n]
     least = points[FIELD, :count].min()
     for n in range(count):
         points[LOGIT, n] = (least - points[FIELD, n]) / c[EPS2]
-    _exps(points[LOGIT, :count], points[SHARE])
-    whole = 1.0 / _faded(points[LOGIT], points[SHARE], 0, count, windows[POINTS])
+    exps(points[LOGIT, :count], points[SHARE])
+    whole = 1.0 / faded(points[LOGIT], points[SHARE], 0, count, windows[POINTS])
     of_a, of_b = (0, first), (first, count)
     e = _keep(rows_b, of_a, 0, whole, c, of)
     e = begins[count] = _keep(rows_a, of_b, e, whole, c, of)

@@ -1,4 +1,4 @@
-"""Oriented points of any closed mesh: its surface remeshed in quads (instant field-aligned meshes),
+"""Oriented points of a closed mesh: its surface remeshed in quads (instant field-aligned meshes),
 one point per quad."""
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from dexengines.soft import cloud
 from dexengines.soft.cloud import Cloud
 
 CREASE = 30.0
-"""Edges sharper than this [degrees] stay where they are."""
+"""Angle above which edges are kept [degrees]."""
 
 
 def check_mesh(mesh: trimesh.Trimesh, name: str) -> None:
-    """Refuse a surface without an inside.
+    """Reject a surface that encloses no volume.
 
     Raises:
         EngineError: vertices that are not finite, open edges, faces without area, inconsistent or
@@ -57,8 +57,8 @@ def convex_hull(points: np.ndarray, name: str) -> trimesh.Trimesh:
 
 
 def remesh(mesh: trimesh.Trimesh, spacing: float, name: str = "mesh") -> Cloud:
-    """The centres of quads of about ``spacing`` [m] on a closed mesh with outward normals, moved
-    onto the mesh.
+    """Return the centres of quads of about ``spacing`` [m] on a closed mesh with outward normals,
+    moved onto the mesh.
 
     Raises:
         EngineError: see :func:`check_mesh` and :func:`quads`.
@@ -68,8 +68,8 @@ def remesh(mesh: trimesh.Trimesh, spacing: float, name: str = "mesh") -> Cloud:
 
 
 def quads(mesh: trimesh.Trimesh, spacing: float, name: str) -> Cloud:
-    """As :func:`remesh`, of a surface that is known to have an inside. Where its quads leave holes,
-    points of the mesh fill them.
+    """As :func:`remesh`, of a surface known to enclose a volume. Holes between quads are filled
+    with points of the mesh.
 
     Raises:
         EngineError: the mesher is not installed.
@@ -83,7 +83,7 @@ def quads(mesh: trimesh.Trimesh, spacing: float, name: str) -> Cloud:
             f"oriented points of the mesh {name} need pynanoinstantmeshes: pip install 'dexstack[soft]'"
         ) from None
     scale = float(mesh.extents.max())
-    # the mesher's fields live on the vertices it is given
+    # the mesher's fields are defined on the vertices given
     fine_vertices, fine_faces = trimesh.remesh.subdivide_to_size(
         mesh.vertices, mesh.faces, max(spacing, scale / 200.0)
     )
@@ -105,15 +105,12 @@ def quads(mesh: trimesh.Trimesh, spacing: float, name: str) -> Cloud:
         np.linalg.norm(np.cross(corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1]), axis=1) / 2.0
     )
     points, normals = onto(mesh, corners[area > 1e-3 * spacing**2].mean(axis=1))
-    return cloud.check(_filled(mesh, Cloud(points, normals), spacing), name)
+    return cloud.check(filled(mesh, Cloud(points, normals), spacing), name)
 
 
-def _filled(mesh: trimesh.Trimesh, found: Cloud, spacing: float) -> Cloud:
-    """The cloud with points of the mesh, the farthest ones first, until none of its surface is
-    farther than ``spacing`` from one.
-
-    One in which no hole is wider than three spacings stays as it is.
-    """
+def filled(mesh: trimesh.Trimesh, found: Cloud, spacing: float) -> Cloud:
+    """Return the cloud with points of the mesh, the farthest first, until its surface is within
+    ``spacing`` of a point; unchanged if no hole is wider than three spacings."""
     samples, which = trimesh.sample.sample_surface(
         mesh, 20 * max(len(found.points), math.ceil(mesh.area / spacing**2)), seed=0
     )
@@ -127,7 +124,7 @@ def _filled(mesh: trimesh.Trimesh, found: Cloud, spacing: float) -> Cloud:
 
 
 def onto(mesh: trimesh.Trimesh, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Nearest points (I, 3) on the mesh, and the unit normals of its faces there."""
+    """Return the nearest points (I, 3) on the mesh, and the unit normals of its faces there."""
     triangles = mesh.triangles
     centres = triangles.mean(axis=1)
     reach = np.linalg.norm(triangles - centres[:, None], axis=2).max(axis=1)
@@ -147,7 +144,7 @@ def onto(mesh: trimesh.Trimesh, points: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep what a C++ library prints to standard output out of the program's."""
+    """Suppress output of a C++ library to standard output."""
     sys.stdout.flush()
     kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
     try:

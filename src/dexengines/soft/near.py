@@ -3,16 +3,15 @@ each of them meets.
 
 Body on body, a point's share is e^(−Φ/ε2), a plane's share of a point e^(−d²/ε1), and a force falls
 with e^(−φ/ε3). Of N points, those whose Φ is more than ε2 log(N/tolerance) above the least carry
-together less than the tolerance; of the planes the same in ε1. A search finds all others. It knows
-no sizes, places or keys: a point is passed over only where the voxel that it is in says that it is
-too far away. What is found beyond a window does no harm, its weight is zero
-(:func:`~dexengines.soft.scm.shares`): what the search returns may jump, forces and their
-derivatives do not.
+together less than the tolerance; of the planes the same in ε1. The search finds all others: a point
+is skipped only if its voxel is too far away. Points and planes found beyond a window have zero
+weight (:func:`~dexengines.soft.scm.shares`), so that forces and their derivatives are continuous
+although the near set is not.
 
-Forces, and how they change with motion and friction, take what the search finds as it is
+Forces and their derivatives by motion and friction take the near set directly
 (:mod:`~dexengines.soft.forces`). All other derivatives come from XLA, which needs arrays of fixed
-sizes (:class:`Room`). Where more is near than there is room for, the search says how much is needed
-and the result is NaN: it is never a part of the truth.
+sizes (:class:`Room`). Where the near set does not fit, the search returns the size that is needed
+and the result is NaN, never an incomplete sum.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 from jax import Array
-from scipy.spatial import cKDTree
 
 from dexengines.soft.foreign import (
     FRAME_ARGUMENTS,
@@ -44,35 +42,34 @@ from dexengines.soft.scm import ABSENT_PLANE, ABSENT_POINT, Cuts, Window
 from dexengines.soft.tables import LEAF, Clouds, rounded
 
 FEW = 8192
-"""Up to so many pairs of point and plane derivatives are those of all of them: faster than of what
-is found."""
+"""Number of pairs of point and plane up to which derivatives use all of them, which is faster."""
 BLOCK = 16
-"""Points of a block: of one body of one pair."""
+"""Points of a block, of one body of one pair."""
 CHUNK = 8
-"""Blocks whose forces are found at once, if there are so many: what they take stays in a cache, and
-empty ones are passed over."""
+"""Blocks whose forces are computed together, at most, so that they fit a CPU cache; empty chunks
+are skipped."""
 MARGIN = 1.1
-"""Room over what :func:`room_for` found."""
+"""Factor of the measured sizes."""
 FADING = 2.0
-"""Width of the windows: second derivatives are off by their curvature times what is left out
-(:func:`~dexengines.soft.scm.left`)."""
+"""Width of the windows; the error of second derivatives is their curvature times the neglected
+share (:func:`~dexengines.soft.scm.left`)."""
 SCRATCH = 1024
-"""Planes met by the candidates of one side, at first."""
+"""Initial scratch for planes met by the candidates of one side."""
 UNFIT = 2**30
-"""Need of a search whose tables were made for less smoothing."""
+"""Need of a search whose tables were built for less smoothing."""
 
 
 class Room(NamedTuple):
-    """Sizes of the arrays that take what is near."""
+    """Array sizes of the near set."""
 
     pairs: int
     blocks: int
-    """Of BLOCK points of one body of one pair."""
+    """Blocks of BLOCK points of one body of one pair."""
     planes: int
-    """That one point meets."""
+    """Planes that one point meets."""
 
     def for_all(self, need: np.ndarray) -> Room:
-        """Room for this and for a ``need`` (3,), no more where that is too much for any room."""
+        """Return room for this and for a ``need`` (3,); the same room for a need of ``UNFIT``."""
         if need[0] >= UNFIT:
             return self
         return Room(
@@ -81,23 +78,20 @@ class Room(NamedTuple):
 
 
 class Near(NamedTuple):
-    """What is near: S pairs, and the points of their bodies, with K planes of the other body that
-    each of them meets.
-
-    Points come in blocks of N = BLOCK of one body of one pair, and blocks in C chunks of B, one
-    after another.
-    """
+    """The near set: S pairs, and the points of their bodies, with K planes of the other body that
+    each of them meets. Points come in blocks of N = BLOCK of one body of one pair, blocks in C
+    chunks of B."""
 
     pair: Array
     """(S,) int32, −1 where there are fewer."""
     points: Array
-    """(C, 7, B, N) places in their own body's frame, what is added to their distance, and a place
-    near by in the other's frame [m]."""
+    """(C, 7, B, N) places in their own body's frame, biases of their distance, and a nearby place
+    in the other's frame [m]."""
     planes: Array
-    """(C, 8, K, B, N) of each plane from the place near by: where it is, its normal, the square of
-    the first and the product of both."""
+    """(C, 8, K, B, N) of each plane: its place relative to the nearby one, its normal, the square
+    of the first and the product of both."""
     slot: Array
-    """(C, B) int32 place in ``pair``."""
+    """(C, B) int32 index in ``pair``."""
     sign: Array
     """(C, B) int32 −1: points of the first body, +1: of the second."""
     which_points: Array
@@ -105,16 +99,16 @@ class Near(NamedTuple):
     which_planes: Array
     """(C, K, B, N) int32"""
     need: Array
-    """(3,) int32: the :class:`Room` that all of it takes."""
+    """(3,) int32: the :class:`Room` that the whole near set needs."""
 
 
 def cuts(points: int, tolerance: float, depth: float) -> Cuts:
-    """Of bodies with so many points together: what lies beyond carries less than ``tolerance`` of
-    the load, or of k ε3 where that is more.
+    """Return windows beyond which less than ``tolerance`` of the load, or of k ε3 if that is more,
+    is carried.
 
     Args:
-        depth: of the deepest plane below the least force, in ε3: what a point's share of a plane
-            behind it is multiplied with.
+        points: of both bodies.
+        depth: greatest depth of a plane behind a point, in ε3, the factor of its share.
     """
     share, deep, force = (float(np.log(x / tolerance)) for x in (points, points * depth, 1.0))
     return Cuts(*(Window(start, start + FADING) for start in (share, deep, force)))
@@ -122,11 +116,11 @@ def cuts(points: int, tolerance: float, depth: float) -> Cuts:
 
 @numba.njit(error_model="numpy")
 def _met(rows, items, first, last, x, y, z, squared, d2, found, at):
-    """Which planes a point meets, into ``found`` from ``at`` on; the least and the largest distance
-    from them, and how many.
+    """Write the planes that a point meets to ``found`` from ``at`` on; return the least and the
+    largest distance from them, and their number.
 
-    ``d2`` (K,) is scratch. What is called for every point takes its arrays one by one: references
-    to what a tuple holds are counted.
+    ``d2`` (K,) is scratch. Functions called for every point take their arrays one by one, as
+    references to a tuple's members are counted.
     """
     nearest = np.inf
     for k in range(first, last):
@@ -150,42 +144,26 @@ def _met(rows, items, first, last, x, y, z, squared, d2, found, at):
 
 @numba.njit(error_model="numpy")
 def _look(cloud, frame, other, voxels, far, scratch):
-    """Candidates among the points of a cloud: how near they are to the other body at least, what
-    they meet.
+    """Find candidates among the points of a cloud: lower bounds of their distances from the other
+    body, and the planes that they meet.
 
     Args:
         cloud: its rows and balls, in a frame with the pose ``frame`` (R, p) in the other's.
         other, voxels: rows and voxels of the other body.
-        far: how much farther, squared, a plane counts than the nearest; how much farther a point
-            counts than the nearest, and how near that is as far as is known.
+        far: excess over the nearest up to which a plane counts, squared, and a point; known bound
+            of the nearest point's distance.
 
     Returns:
-        The least upper bound of a point's distance, or what was known where that is less; how many;
-        what they meet.
+        The bound of the nearest point's distance; the number of candidates; the planes that they
+        meet.
     """
     (rows, balls), (R, p), (squared, cut, best) = cloud, frame, far
     who, low, begins, met, d2 = scratch
     grid, start, items, least = voxels
-    (r00, r01, r02), (r10, r11, r12), (r20, r21, r22) = (
-        (R[0, 0], R[0, 1], R[0, 2]),
-        (R[1, 0], R[1, 1], R[1, 2]),
-        (R[2, 0], R[2, 1], R[2, 2]),
-    )
-    p0, p1, p2, g0, g1, g2, s0, s1, s2, n0, n1, n2 = (
-        p[0],
-        p[1],
-        p[2],
-        grid[0],
-        grid[1],
-        grid[2],
-        grid[3],
-        grid[4],
-        grid[5],
-        grid[6],
-        grid[7],
-        grid[8],
-    )
-    c0, c1, c2, around = grid[9], grid[10], grid[11], grid[15]
+    r00, r01, r02, r10, r11, r12 = R[0, 0], R[0, 1], R[0, 2], R[1, 0], R[1, 1], R[1, 2]
+    r20, r21, r22, p0, p1, p2 = R[2, 0], R[2, 1], R[2, 2], p[0], p[1], p[2]
+    g0, g1, g2, s0, s1, s2 = grid[0], grid[1], grid[2], grid[3], grid[4], grid[5]
+    n0, n1, n2, c0, c1, c2, around = grid[6], grid[7], grid[8], grid[9], grid[10], grid[11], grid[15]
     count = at = 0
     for leaf in range(len(balls)):
         r = balls[leaf, 3]
@@ -199,14 +177,9 @@ def _look(cloud, frame, other, voxels, far, scratch):
         )
         if (x - c0) ** 2 + (y - c1) ** 2 + (z - c2) ** 2 > (around + r) ** 2:
             continue
-        if (
-            x < g0 - r
-            or y < g1 - r
-            or z < g2 - r
-            or x > g0 + n0 / s0 + r
-            or y > g1 + n1 / s1 + r
-            or z > g2 + n2 / s2 + r
-        ):
+        if x < g0 - r or y < g1 - r or z < g2 - r:
+            continue
+        if x > g0 + n0 / s0 + r or y > g1 + n1 / s1 + r or z > g2 + n2 / s2 + r:
             continue
         for m in range(LEAF * leaf, LEAF * leaf + LEAF):
             if rows[m, 7] > 0.0:
@@ -243,8 +216,8 @@ def _longer(x, least):
 
 @numba.njit(error_model="numpy")
 def _take(rows, other, found, first, into):
-    """Write candidates nearer than a limit, and what they meet, into blocks from ``first`` on; how
-    many of both are needed."""
+    """Write candidates nearer than a limit, and their planes, into blocks from ``first`` on; return
+    the numbers of both that are needed."""
     count, limit, who, low, begins, met = found
     points, planes, which_points, which_planes = into
     taken = most = 0
@@ -277,7 +250,7 @@ def _take(rows, other, found, first, into):
 
 @numba.njit(error_model="numpy")
 def pose_in(R, p, own, other, R_rel, p_rel):
-    """Pose of link ``own`` in the frame of ``other``, into the last two."""
+    """Write the pose of link ``own`` in the frame of ``other`` to the last two."""
     for k in range(3):
         p_rel[k] = 0.0
         for n in range(3):
@@ -289,8 +262,8 @@ def pose_in(R, p, own, other, R_rel, p_rel):
 
 @numba.njit(error_model="numpy")
 def scratch_for(rows, other):
-    """What :func:`candidates` fills for the points of one side: which, how near at least, where the
-    planes that they meet begin."""
+    """Return scratch of :func:`candidates` for one side: points, bounds of their distances, begin
+    of their planes, squared distances."""
     size = max(rows.shape[1], other.shape[1]) + 1
     whole, real = np.empty((2, size), np.int32), np.empty((2, size))
     return whole[0], real[0], whole[1], real[1]
@@ -298,20 +271,20 @@ def scratch_for(rows, other):
 
 @numba.njit(error_model="numpy")
 def candidates(of, met, which, law, relative, scratch):
-    """What may be near of two bodies.
+    """Find the candidates of two bodies.
 
     Args:
         of: clouds of both sides.
-        met: (K,) of both sides, to be filled with the planes that candidates meet.
-        which: of each side's clouds, and how far apart the balls around them are, squared.
+        met: (K,) of both sides, written: the planes that candidates meet.
+        which: the cloud of each side, and the squared distance of the balls around them.
         law: ε (3,), and the ends of the windows of onset, points and planes.
         relative: pose of the second body in the first one's frame, then of the first in the
             second's.
         scratch: of both sides, see :func:`scratch_for`.
 
     Returns:
-        How near a point has to be to count; how many candidates of both sides; ``met``, which may
-        be longer now. −1 for both numbers where the tables were made for less smoothing.
+        The limit of a near point's distance; numbers of candidates of both sides; ``met``, which
+        may be reallocated. Both numbers are −1 if the tables were built for less smoothing.
     """
     (
         (rows_a, balls_a, grid_a, start_a, items_a, least_a),
@@ -339,8 +312,8 @@ def candidates(of, met, which, law, relative, scratch):
 
 @numba.njit(error_model="numpy")
 def found(counts, limit, scratch, met):
-    """Of both sides how many candidates, how near one has to be, and which, how near, where its
-    planes begin, and those."""
+    """Return for both sides the number of candidates, the limit of their distance, their points,
+    bounds of distances, begins of their planes, and planes."""
     (who_a, low_a, begins_a, _), (who_b, low_b, begins_b, _) = scratch
     return (counts[0], limit, who_a, low_a, begins_a, met[0]), (
         counts[1],
@@ -354,8 +327,8 @@ def found(counts, limit, scratch, met):
 
 @numba.njit(error_model="numpy")
 def between(R, p, a, b, g, h):
-    """Squared distance of the centres of the balls around two bodies with the voxels g and h on the
-    links a and b."""
+    """Return the squared distance of the centres of the balls around two bodies with voxels g and h
+    on the links a and b."""
     gap = 0.0
     for k in range(3):
         along_a, along_b = p[a, k], p[b, k]
@@ -367,11 +340,11 @@ def between(R, p, a, b, g, h):
 
 
 @numba.njit(error_model="numpy", cache=True)
-def _search(of, pairs, at, eps, far, results):
-    """Everything near of all pairs of one meeting; see :func:`search`."""
+def search_all(of, pairs, at, eps, far, results):
+    """Write the near set of all pairs of one meeting; see :func:`search`."""
     (R, p), (pair, points, planes, slot, sign, which_points, which_planes, need) = at, results
     pair[:], slot[:], sign[:], which_points[:], which_planes[:], need[:] = -1, 0, 1, -1, -1, 0
-    points[:], planes[:] = 0.0, 0.0  # of empty chunks too: a batch does not pass them over
+    points[:], planes[:] = 0.0, 0.0  # also of empty chunks, which a batch does not skip
     points[:, 3], planes[:, 6] = ABSENT_POINT, ABSENT_PLANE
     rows_a, rows_b, grid_a, grid_b = of[0][0], of[1][0], of[0][2], of[1][2]
     scratch = scratch_for(rows_a, rows_b), scratch_for(rows_b, rows_a)
@@ -406,7 +379,7 @@ def _search(of, pairs, at, eps, far, results):
 
 @numba.njit
 def clouds(x, first, batch, k, real, width):
-    """The tables of one side for the k-th of a batch: arguments from ``first`` on."""
+    """Return the tables of one side for the k-th of a batch, arguments from ``first`` on."""
     return (
         array3(x[first], batch, k, real, width),
         array3(x[first + 1], batch, k, real, width),
@@ -419,7 +392,7 @@ def clouds(x, first, batch, k, real, width):
 
 @numba.njit
 def _all(frame: int, real: type, width: int) -> None:
-    """The search of a batch, as XLA calls it, of numbers of so many bytes."""
+    """Search for a batch, as called by XLA; ``width``: bytes of a number."""
     if asked_for_version(frame):
         return
     x, y = buffers(frame, FRAME_ARGUMENTS), buffers(frame, FRAME_RESULTS)
@@ -438,7 +411,7 @@ def _all(frame: int, real: type, width: int) -> None:
         )
         at = array3(x[13], batch, k, real, width), array2(x[14], batch, k, real, width)
         eps, far = array2(x[15], batch, k, real, width), array1(x[16], batch, k, real, width)
-        _search(of, array2(x[12], batch, k, np.int32, 4), at, eps, far, results)
+        search_all(of, array2(x[12], batch, k, np.int32, 4), at, eps, far, results)
 
 
 def _single(frame: int) -> int:
@@ -454,56 +427,8 @@ def _double(frame: int) -> int:
 HANDLERS = {"float32": _single, "float64": _double}
 
 
-TOUCHES = 40
-"""States in which room is measured, of every pair."""
-TOUCHING, NEARBY = 8, 16
-"""Pairs for whose points there is room at first, and pairs that may have some, if there are so
-many."""
-DEEP = 10.0
-"""How deep bodies are in each other then, in ε3, at most."""
-TRIES = 200
-"""… among so many, of which most have bodies deep in each other somewhere else."""
-
-
-def room_for(a: Clouds, b: Clouds, pairs: np.ndarray, eps: np.ndarray, cut: Cuts, share: float) -> Room:
-    """Room for what is near where two bodies touch, point on point with opposite normals, turned at
-    random: faces lie on faces then.
-
-    Args:
-        share: of such states, that have room.
-    """
-    rng, small = np.random.default_rng(0), Room(1, 0, 0)
-    needs = []
-    trees = [[cKDTree(_present(rows)[:, :3]) for rows in c.rows] for c in (a, b)]
-    for m, (i, j, *_) in enumerate(pairs):
-        of_a, of_b, touches = _present(a.rows[i]), _present(b.rows[j]), 0
-        for _ in range(TRIES):
-            (x, u), (y, v) = (np.split(rows[rng.integers(len(rows)), :6], 2) for rows in (of_a, of_b))
-            R = _onto(v, -u, rng)
-            p = x - R @ y - rng.uniform(0.0, DEEP) * eps[m, 2] * u
-            if _depth(of_a, trees[0][i], of_b[:, :3] @ R.T + p) > DEEP * eps[m, 2] + eps[m, 1]:
-                continue
-            poses = np.stack([np.eye(3), R]), np.stack([np.zeros(3), p])
-            needs.append(search_once(a, b, np.array([[i, j, 0, 1]]), *poses, eps[m : m + 1], cut, small).need)
-            touches += 1
-            if touches == TOUCHES:
-                break
-    _, blocks, planes = MARGIN * np.quantile(needs, share, axis=0)
-    return Room(min(len(pairs), NEARBY), rounded(min(len(pairs), TOUCHING) * blocks), rounded(planes))
-
-
-def _present(rows: np.ndarray) -> np.ndarray:
-    return rows[rows[:, 7] == 0.0]
-
-
-def _depth(rows: np.ndarray, tree: cKDTree, p: np.ndarray) -> float:
-    """How deep the deepest of points (N, 3) is below the plane nearest to it."""
-    nearest = rows[tree.query(p)[1]]
-    return float(np.max(np.sum((nearest[:, :3] - p) * nearest[:, 3:6], axis=1)))
-
-
-def _results(room: Room, real: np.dtype) -> list[tuple[tuple[int, ...], np.dtype]]:
-    """Shapes and kinds of what is found."""
+def results_of(room: Room, real: np.dtype) -> list[tuple[tuple[int, ...], np.dtype]]:
+    """Return shapes and dtypes of the fields of :class:`Near`."""
     (s, b, k), whole = room, np.dtype(np.int32)
     c, b = -(-b // CHUNK), min(b, CHUNK)
     floats, integers = (
@@ -513,39 +438,11 @@ def _results(room: Room, real: np.dtype) -> list[tuple[tuple[int, ...], np.dtype
     return [((s,), whole), *((shape, real) for shape in floats), *((shape, whole) for shape in integers)]
 
 
-def search_once(
-    a: Clouds,
-    b: Clouds,
-    pairs: np.ndarray,
-    R: np.ndarray,
-    p: np.ndarray,
-    eps: np.ndarray,
-    cut: Cuts,
-    room: Room,
-) -> Near:
-    """:func:`search` of numbers, at once."""
-    result = [np.empty(*kind) for kind in _results(room, np.dtype(float))]
-    far = np.array([cut.onset.end, cut.points.end, cut.planes.end])
-    _search((tuple(a), tuple(b)), pairs.astype(np.int32), (R, p), eps, far, tuple(result))
-    return Near(*result)
-
-
-def _onto(v: np.ndarray, u: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """(3, 3) a rotation that turns the unit vector v into u, by any angle about it."""
-
-    def axes(w: np.ndarray, x: np.ndarray) -> np.ndarray:
-        across = np.cross(w, x)
-        across /= np.linalg.norm(across)
-        return np.stack([w, across, np.cross(w, across)], axis=1)
-
-    return axes(u, rng.normal(size=3)) @ axes(v, rng.normal(size=3)).T
-
-
 def search(
     a: Clouds, b: Clouds, pairs: np.ndarray, R: Array, p: Array, eps: Array, cut: Cuts, room: Room
 ) -> Near:
-    """What is near of all pairs of bodies; without derivatives, which nothing needs: what comes in
-    and goes out weighs nothing.
+    """Return the near set of all pairs of bodies, without derivatives: at its borders weights are
+    zero.
 
     Args:
         pairs: (P, 4) which cloud of ``a``, which of ``b``, and their links.
@@ -557,7 +454,7 @@ def search(
         jax.lax.stop_gradient(jnp.asarray(x, jnp.int32 if x.dtype.kind == "i" else real)) for x in (*a, *b)
     ]
     far = jnp.asarray([cut.onset.end, cut.points.end, cut.planes.end], real)
-    results = [jax.ShapeDtypeStruct(*kind) for kind in _results(room, real)]
+    results = [jax.ShapeDtypeStruct(*kind) for kind in results_of(room, real)]
     call = jax.ffi.ffi_call(register("near", HANDLERS, real), results, vmap_method="expand_dims")
     moving = jax.lax.stop_gradient((R, p, eps))
     return Near(*call(*tables, jnp.asarray(pairs, jnp.int32), *moving, far))
@@ -565,11 +462,11 @@ def search(
 
 @jax.custom_jvp
 def shaped(rows_a: Array, rows_b: Array, of: tuple[Array, Array], found: Near) -> tuple[Array, Array]:
-    """``found.points`` and ``found.planes``, with their derivatives by the rows (G, I, 8) of the
-    clouds that they were taken from.
+    """Return ``found.points`` and ``found.planes`` with derivatives by the rows (G, I, 8) of their
+    clouds.
 
     Args:
-        of: (S,) each: which cloud of the first side, which of the second.
+        of: (S,) each: clouds of the first and the second side.
     """
     return found.points, found.planes
 
@@ -581,7 +478,7 @@ def _(primals: tuple, tangents: tuple) -> tuple:
 
 
 def _gathered(rows_a: Array, rows_b: Array, of: tuple[Array, Array], found: Near) -> tuple[Array, Array]:
-    """What the search writes down, as XLA would gather it."""
+    """Gather the search's points and planes in JAX."""
     q, k = found.which_points, found.which_planes
     i, j = (x[found.slot] for x in of)
     first = found.sign < 0

@@ -1,4 +1,4 @@
-"""A model with soft contact: geoms are oriented points, stepped linearly implicitly in double
+"""A model with soft contact: geoms are oriented points, steps are linearly implicit in double
 precision."""
 
 from __future__ import annotations
@@ -25,38 +25,39 @@ from dexengines.scene import Scene, State, stack
 from dexengines.soft import cloud
 from dexengines.soft.cloud import Cloud
 from dexengines.soft.meshing import convex_hull, quads
+from dexengines.soft.near import Room
 from dexengines.soft.scm import ContactParams, paper_dissipation, smooth_dissipation
 from dexengines.soft.system import JOINTS, Ground, Meeting, SoftSystem, Surface, SystemData
 
 DISSIPATIONS = {"paper": paper_dissipation, "smooth": smooth_dissipation}
 LAW = ContactParams(v_d=0.1, v_s=2e-5)
 ROOMY = 0.75
-"""Share of touching states that have room at first: room costs time at every step, and where it is
-too little there will be more."""
+"""Share of touching states that fit the initial array sizes, which cost time at every step and are
+enlarged as needed."""
 POINTS = 2000
-"""Of a body, up to which it is as fine as what it meets."""
+"""Points of a body up to which it is as fine as the bodies it meets."""
 
 
 class SoftScene(Scene):
     """A model whose geoms are unions of oriented points, one for each body.
 
     Args:
-        model, materials: see :class:`dexengines.scene.Scene`; the spacing of points of two that
-            meet is the finer one's, up to :data:`POINTS` for a body.
-        law: of contact; stiffness and friction come from the materials, √ε1 is ``roundness``
-            spacings.
-        dissipation: of :data:`DISSIPATIONS`.
-        tolerance: share of the load that what is too far away to count may carry together.
+        model, materials: see :class:`dexengines.scene.Scene`; two bodies that meet have the finer
+            one's spacing of points, up to :data:`POINTS` for a body.
+        law: contact parameters; stiffness and friction come from the materials.
+        roundness: √ε1 in spacings of the points.
+        dissipation: a name in :data:`DISSIPATIONS`.
+        tolerance: share of the load that neglected points and planes may carry together.
 
     Raises:
-        EngineError: see :class:`~dexengines.scene.Scene`; a mesh without what makes points of it.
+        EngineError: see :class:`~dexengines.scene.Scene`; a mesh without the mesher installed.
     """
 
     engine = "soft"
     lacks = (
-        *JOINTS, "adhesion", "flexible body", "body moved from outside", "height field", "signed distance field", "ellipsoid",
-        "inertia that changes with the pose",
-        "moving plane", "tilted plane",
+        *JOINTS, "adhesion", "flexible body", "body moved from outside", "height field",
+        "signed distance field", "ellipsoid", "inertia that changes with the pose", "moving plane",
+        "tilted plane",
     )  # fmt: skip
 
     def __init__(
@@ -72,7 +73,8 @@ class SoftScene(Scene):
         super().__init__(model, materials)
         if dissipation not in DISSIPATIONS:
             raise EngineError(
-                f"parameter 'dissipation' of the soft engine must be {' or '.join(DISSIPATIONS)}, got '{dissipation}'"
+                f"parameter 'dissipation' of the soft engine must be {' or '.join(DISSIPATIONS)}, "
+                f"got '{dissipation}'"
             )
         self._law, self._roundness, self._tolerance = law, roundness, tolerance
         self._clouds: dict[tuple[int, float], Cloud] = {}
@@ -86,7 +88,7 @@ class SoftScene(Scene):
         self._compile()
 
     def _compile(self) -> None:
-        """The step, with as much room for what is near as the system has."""
+        """Compile the step for the system's array sizes."""
         system, dt = self.system, self.dt
 
         def advance(
@@ -96,7 +98,7 @@ class SoftScene(Scene):
 
         with jax.enable_x64(
             True
-        ):  # the numbers are arguments: as constants, XLA would spend minutes on the lookup tables
+        ):  # numbers are arguments: as constants, tables would take minutes to compile
             self.program = program(
                 advance, self._data, *map(np.zeros, (self.model.nq, self.model.nv, self.model.nv))
             )
@@ -104,18 +106,22 @@ class SoftScene(Scene):
         self.batch_key = id(self.program)
 
     def _make_room(self, q: np.ndarray) -> bool:
-        """Whether more is near at q than there was room for; there is from now on."""
+        """Enlarge the arrays to the near set at q; return whether they were too small."""
         needs = iter(np.asarray(x) for x in self._needs(self._data, q))
         room = [old and old.for_all(next(needs)) for old in self.system.room]
         if room == list(self.system.room):
             return False
-        self.system = self.system.with_room(room)
-        self._compile()
+        self.set_room(room)
         return True
 
+    def set_room(self, room: Sequence[Room | None]) -> None:
+        """Set the array sizes of the near set, one per meeting, and compile the step."""
+        self.system = self.system.with_room(room)
+        self._compile()
+
     def _surfaces(self) -> tuple[list[Meeting], list[Ground]]:
-        """Pairs of bodies, sorted into meetings by whether one is fixed, and by stiffness; what is
-        over a plane."""
+        """Return pairs of bodies, in meetings by whether one is fixed and by stiffness, and bodies
+        over planes."""
         geoms, grounds, met = self.collision.geoms, {}, {}
         unions: dict[tuple[int, int, int], list[Geom]] = {}
         for g in geoms:
@@ -138,12 +144,12 @@ class SoftScene(Scene):
         ]
 
     def _union(self, geom: Geom) -> tuple[int, int, int]:
-        """Geoms of one body that meet the same others are one surface."""
+        """Return the surface of a geom: geoms of one body that meet the same others are united."""
         return geom.body, int(self.model.geom_contype[geom.id]), int(self.model.geom_conaffinity[geom.id])
 
     def _surface(self, geoms: list[Geom], met: Iterable[Geom]) -> Surface:
-        """Geoms as points that are as fine as what they meet, but no more than :data:`POINTS` on
-        their boxes, unless asked to be finer."""
+        """Return geoms as points as fine as those they meet, but no more than :data:`POINTS` on
+        their boxes unless a material asks for finer ones."""
         area = sum(8.0 * float(np.roll(g.half, 1) @ g.half) for g in geoms)
         asked = min(g.material.resolution or np.inf for g in geoms)
         spacing = max(min(g.resolution for g in met), min(asked, math.sqrt(area / POINTS)))
@@ -193,9 +199,9 @@ class SoftScene(Scene):
     def rollout_many(
         cls, scenes: Sequence[SoftScene], states: Sequence[State], controls: np.ndarray, threads: int
     ) -> State:
-        """One program steps all; its threads are XLA's own."""
+        """Advance all scenes in one program; its threads are XLA's."""
         for scene, state in zip(scenes, states, strict=True):
-            scene._set_state(state)  # refuses what no scene takes
+            scene._set_state(state)
         start, tau, steps = stack(states), np.zeros((len(scenes), scenes[0].model.nv)), controls.shape[1]
         dry, driven = (any(getattr(s._forces, name) for s in scenes) for name in ("dry", "any"))
         passed = [(start.q, start.v, start.activation)]
@@ -233,8 +239,8 @@ class SoftScene(Scene):
 
     @staticmethod
     def _made_room(scenes: Sequence[SoftScene], q: np.ndarray, v: np.ndarray) -> bool:
-        """Whether one of the scenes, at q (N, nq) before a step and with v (N, nv) after it, needed
-        more room; all have it from now on."""
+        """Enlarge the arrays of all scenes if one of them, at q (N, nq) before a step and with v
+        (N, nv) after it, needed it; return whether one did."""
         made = False
         for scene, before, failed in zip(scenes, q, ~np.isfinite(v).all(axis=1), strict=True):
             if failed and scene._make_room(before):
@@ -255,8 +261,7 @@ class SoftScene(Scene):
         )
 
     def _contacts(self, control: np.ndarray) -> list[Contact]:
-        """Force and moment of a pair of bodies are told as the force, where their nearest geoms are
-        nearest."""
+        """Return the forces between bodies, at the nearest points of their nearest geoms."""
         data = mujoco.MjData(self.model)
         data.qpos[:] = self._q
         mujoco.mj_kinematics(self.model, data)
@@ -273,12 +278,13 @@ class SoftScene(Scene):
 
     @functools.cached_property
     def _touching(self) -> Callable[..., Any]:
-        """Contacts at a state, compiled when somebody first asks for them."""
+        """Contacts at a state, compiled on first use."""
         system = self.system
         return jit(lambda data, q, v: system.contact(data, system.tree.motion(data.numbers, q, v)))
 
     def _between(self, a: int, b: int) -> list[tuple[Geom, Geom, float]]:
-        """Pairs of geoms on links a and b, and the sign of what the first does to the second."""
+        """Return pairs of geoms on links a and b, and the sign of the first's force on the
+        second."""
         link, geoms = self.system.tree.link_of_body, self.collision.geoms
         pairs = [(geoms[p.a], geoms[p.b]) for p in self.collision.pairs]
         at = [(x, y, int(link[x.body]), int(link[y.body])) for x, y in pairs]
@@ -286,12 +292,11 @@ class SoftScene(Scene):
 
 
 def union(shapes: Sequence[Geom], spacing: float) -> Cloud:
-    """Oriented points of shapes that overlap or touch, without those that lie inside another
-    one."""
+    """Return oriented points of shapes that overlap or touch, without those inside another one."""
     parts = []
     for k, shape in enumerate(shapes):
         part = cloud.moved(shape_cloud(shape, spacing), shape.R, shape.p)
-        outside = part.points + 1e-2 * spacing * part.normals  # so that two faces that touch are both inside
+        outside = part.points + 1e-2 * spacing * part.normals  # faces that touch are both inside
         hidden = np.zeros(len(outside), bool)
         for j, other in enumerate(shapes):
             if j != k:
@@ -301,7 +306,7 @@ def union(shapes: Sequence[Geom], spacing: float) -> Cloud:
 
 
 def shape_cloud(shape: Geom, spacing: float) -> Cloud:
-    """A geom in its own frame."""
+    """Return the points of a geom in its own frame."""
     s = shape.size
     if shape.kind == "box":
         return cloud.box(s, spacing)
@@ -315,7 +320,7 @@ def shape_cloud(shape: Geom, spacing: float) -> Cloud:
 
 
 def hull_cloud(vertices: np.ndarray, spacing: float, name: str) -> Cloud:
-    """The convex hull of points (V, 3): a box exactly, anything else remeshed in quads."""
+    """Return the convex hull of points (V, 3): a box exactly, other hulls remeshed in quads."""
     hull = convex_hull(vertices, name)
     for R, p, half in _boxes(hull):
         if hull.volume > (1.0 - 1e-5) * np.prod(2.0 * half):
@@ -324,8 +329,8 @@ def hull_cloud(vertices: np.ndarray, spacing: float, name: str) -> Cloud:
 
 
 def _boxes(hull: trimesh.Trimesh) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Boxes about a hull, along its frame and along its edges: orientation, centre, half
-    extents."""
+    """Yield bounding boxes of a hull, along its frame and along its edges: orientation, centre,
+    half extents."""
     low, high = hull.bounds
     yield np.eye(3), 0.5 * (low + high), 0.5 * (high - low)
     T, extents = trimesh.bounds.oriented_bounds(hull)
@@ -334,7 +339,7 @@ def _boxes(hull: trimesh.Trimesh) -> Iterator[tuple[np.ndarray, np.ndarray, np.n
 
 
 def inside(shape: Geom, points: np.ndarray) -> np.ndarray:
-    """(I,) whether points (I, 3) in the frame of the body lie in the shape."""
+    """Return (I,) whether points (I, 3) in the frame of the body lie in the shape."""
     p, s = (points - shape.p) @ shape.R, shape.size
     if shape.kind == "box":
         return (np.abs(p) < s).all(axis=1)

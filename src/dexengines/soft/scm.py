@@ -1,16 +1,15 @@
 """Soft-minimum contact (SCM): the force between two oriented point clouds as one weighted mean of
 point-plane forces.
 
-    φ = nᵀ(p − p_i);  c = k ε3 log(1 + exp(−φ/ε3));  r = v_n/v_d;  λ_n = c d(r);  λ_t = −μ λ_n
-    v_t/√(v_s² + ‖v_t‖²)       [14–20] force on a point p of one body by the other:  Σ_i
-    softmax_ε1(−d(p))_i λ_i                                             [22] body on body:  Σ_f w_f
-    (force of point f),   w = softmax_ε2(−Φ)
-    [23]
+    φ = nᵀ(p − p_i),  r = v_n/v_d,  λ_n = k ε3 log(1 + e^(−φ/ε3)) d(r),
+    λ_t = −μ λ_n v_t/√(v_s² + ‖v_t‖²)                                            [14–20]
+    force on a point p of one body by the other:  Σ_i softmax_ε1(−d(p))_i λ_i     [22]
+    body on body:  Σ_f w_f (force of point f),   w = softmax_ε2(−Φ)               [23]
 
-Every force acts *at p* on both bodies, so that linear and angular momentum are conserved to
-rounding; the relative velocity is that of the two bodies at p. This also makes the geometry matrix
-products. The paper's form, with J_i at p_i, leaks angular momentum. The signs are those of a force
-on the moving point: the paper's [21] prints the opposite, under which bodies attract.
+Every force acts *at p* on both bodies, with their relative velocity there, so that linear and
+angular momentum are conserved to rounding; the paper's form, with J_i at p_i, leaks angular
+momentum. The signs are those of a force on the moving point; the paper's [21] prints the opposite,
+under which bodies attract.
 """
 
 from __future__ import annotations
@@ -29,15 +28,14 @@ from dexengines.soft.vectors import about, cross, dot, kept, outer, skew, turn
 
 
 class ContactParams(NamedTuple):
-    """Numbers of the contact law; scalars, or one per pair with matching trailing axes."""
+    """Parameters of the contact law; scalars, or one per pair with matching trailing axes."""
 
     stiffness: float | Array = 1e4
     """k [N/m]"""
     friction: float | Array = 0.5
     """μ"""
     eps1: float | Array = 1e-6
-    """Smoothing among the planes of a body [m²]; √ε1 about half the spacing of its points keeps the
-    surface."""
+    """Smoothing among the planes of a body [m²]."""
     eps2: float | Array = 5e-4
     """Smoothing among the points that touch [m]."""
     eps3: float | Array = 2e-4
@@ -52,27 +50,27 @@ class ContactParams(NamedTuple):
 
 
 ABSENT_PLANE = 1e3
-"""Added to the squared distance of a plane that only fills up an array [m²]."""
+"""Added to the squared distance of a plane that is padding [m²]."""
 ABSENT_POINT = 1e3
-"""Added to the distance of a point that only fills up an array [m]."""
+"""Added to the distance of a point that is padding [m]."""
 
 FEW = 1024
-"""Up to so many pairs of point and plane reductions are as fast as what takes more kernels."""
+"""Pairs of point and plane up to which one reduction is as fast as several kernels."""
 
 Dissipation = Callable[[Array], Array]
 
 
 class Window(NamedTuple):
-    """Where shares e^(−u) fade out."""
+    """Range in which shares e^(−u) fade out."""
 
     start: float
-    """Up to this u they are whole."""
+    """u up to which shares are unchanged."""
     end: float
-    """From this u on there are none."""
+    """u from which shares are zero."""
 
 
 class Cuts(NamedTuple):
-    """How far away counts, in the law's own lengths."""
+    """Windows of shares, in the law's lengths."""
 
     points: Window
     """In ε2 above the least distance."""
@@ -83,11 +81,11 @@ class Cuts(NamedTuple):
 
 
 def shares(logits: Array, total: Array, within: Window) -> Array:
-    """exp(logits), where logits are −u but for a constant, faded out twice differentiably where u,
-    from their soft minimum on, is large.
+    """Return exp(logits), where logits are −u up to a constant, faded out twice differentiably
+    where u, relative to their soft minimum, is large.
 
-    A share that appears or disappears beyond the end moves ``total`` by its own rounding at most,
-    and is nothing itself.
+    A share that appears or disappears beyond the end is zero and changes ``total`` by rounding at
+    most.
 
     Args:
         logits: any shape, none much above zero.
@@ -97,35 +95,35 @@ def shares(logits: Array, total: Array, within: Window) -> Array:
 
 
 def left(u: Array, within: Window) -> Array:
-    """What a window leaves of a share e^(−u): 1 up to its start, 0 from its end on, in between 1 −
-    10 s³ + 15 s⁴ − 6 s⁵.
+    """Return the factor of a share e^(−u): 1 up to the window's start, 0 from its end on, in
+    between 1 − 10 s³ + 15 s⁴ − 6 s⁵.
 
-    Twice differentiable, its curvature at most 5.8 over its width squared: by so much of what is
-    left out are second derivatives off.
+    Twice differentiable, its curvature at most 5.8 over the squared width, which bounds the error
+    of second derivatives.
     """
     s = jnp.clip((u - within.start) / (within.end - within.start), 0.0, 1.0)
     return (1.0 - s) ** 3 * (1.0 + s * (3.0 + 6.0 * s))
 
 
 def paper_dissipation(r: Array) -> Array:
-    """d(r) of [16–17]: once continuously differentiable; d″ jumps from 0 to ½ at r = 0 and back at
-    r = 2."""
+    """Return d(r) of [16–17]: once continuously differentiable; d″ jumps from 0 to ½ at r = 0 and
+    back at r = 2."""
     return jnp.where(r <= 0.0, 1.0 - r, jnp.where(r <= 2.0, 0.25 * (r - 2.0) ** 2, 0.0))
 
 
 def smooth_dissipation(r: Array) -> Array:
-    """(1 − r/2)³(1 + r/2) on [0, 2]: the same value, slope and, unlike the paper's, zero curvature
-    at both ends."""
+    """Return (1 − r/2)³(1 + r/2) on [0, 2]: the same value and slope at both ends as the paper's,
+    and zero curvature."""
     s = 0.5 * jnp.clip(r, 0.0, 2.0)
     return jnp.where(r <= 0.0, 1.0 - r, (1.0 - s) ** 3 * (1.0 + s))
 
 
 class Law(NamedTuple):
-    """What of the contact law is no number."""
+    """Structure of the contact law."""
 
     dissipation: Dissipation = paper_dissipation
     cuts: Cuts | None = None
-    """None: all points and planes count, however far away."""
+    """None: all points and planes."""
 
 
 PAPER = Law()
@@ -133,8 +131,7 @@ PAPER = Law()
 
 @jax.custom_jvp
 def softplus(x: Array) -> Array:
-    """log(1 + exp(x)) to rounding, relative also where it is tiny; several times as fast on a CPU
-    as with a library's log1p."""
+    """Return log(1 + exp(x)) to relative rounding; several times as fast on a CPU as log1p."""
     e = jnp.exp(-jnp.abs(x))
     if x.dtype == jnp.float64:
         u = e / (2.0 + e)  # log(1 + e) = 2 atanh u, u ≤ 1/3
@@ -154,8 +151,8 @@ def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
 
 
 class Response(NamedTuple):
-    """What B blocks of N query points feel; the axes of vectors come first, so that an array of one
-    component is contiguous."""
+    """Response of B blocks of N query points; vector axes come first, so that arrays of one
+    component are contiguous."""
 
     field: Array
     """(B, N) φ̂ [m]"""
@@ -174,27 +171,26 @@ class Response(NamedTuple):
 
 
 class Planes(NamedTuple):
-    """Planes that query points meet: the same I for all N of a block, with an axis of length one in
-    the place of N, or I for each."""
+    """Planes that query points meet: I for each point, or the same I for all N of a block, with an
+    axis of length one in place of N."""
 
     origin: Array
-    """(3, B, 1 or N) a place near by, so that squares do not cancel in single precision [m]."""
+    """(3, B, 1 or N) a nearby place, so that squares do not cancel in single precision [m]."""
     points: Array
     """(3, I, B, 1 or N) about the origin."""
     normals: Array
     """(3, I, B, 1 or N)"""
     square: Array
-    """(I, B, 1 or N) ‖points‖² [m²], and ABSENT_PLANE more for one that is not there."""
+    """(I, B, 1 or N) ‖points‖² [m²], plus ABSENT_PLANE for padding."""
     offset: Array
     """(I, B, 1 or N) points · normals [m]."""
 
 
 def respond(p: Array, v: Array, planes: Planes, c: ContactParams, law: Law = PAPER) -> Response:
-    """Point-SSDF contact [22] of query points against planes.
+    """Return the point-SSDF contact [22] of query points against planes.
 
-    Sums over three components are written out and sums over planes run down columns: a CPU then
-    makes a handful of passes over (I, N) numbers, each in whole vectors; as matrix products these
-    small shapes cost more to set up than to compute.
+    Sums over three components are written out and sums over planes run down columns, which a CPU
+    vectorises in a few passes; as matrix products these small shapes cost more.
 
     Args:
         p: (3, B, N) query points [m].
@@ -204,7 +200,7 @@ def respond(p: Array, v: Array, planes: Planes, c: ContactParams, law: Law = PAP
         c: scalars, or (B, 1).
     """
     blocks, count = p.shape[1:]
-    if blocks > 1 and planes.square.shape[2] > 1:  # one long axis, for which whole vectors are longer
+    if blocks > 1 and planes.square.shape[2] > 1:  # one long axis for longer vectors
         long = lambda x: x.reshape(*x.shape[:-2], 1, blocks * count)  # noqa: E731
         each = ContactParams(*(long(jnp.broadcast_to(x, (blocks, count))) if jnp.ndim(x) else x for x in c))
         felt = respond(
@@ -251,8 +247,8 @@ def respond(p: Array, v: Array, planes: Planes, c: ContactParams, law: Law = PAP
 
 
 def _weights(p: Array, planes: Planes, c: ContactParams, cuts: Cuts | None) -> tuple[Array, Array]:
-    """(I, B, N) weights of the planes but for a factor of each point, and φ; c: scalars, or (1, B,
-    1)."""
+    """Return (I, B, N) weights of the planes up to a factor of each point, and φ; c: scalars, or
+    (1, B, 1)."""
     # ‖p‖² is the same for all planes, and so is the largest logit: both cancel in the softmax
     p_o = kept(p - planes.origin)
     logits = outer(p_o * (2.0 / c.eps1), planes.points) - planes.square * (1.0 / c.eps1)
@@ -268,7 +264,7 @@ def _weights(p: Array, planes: Planes, c: ContactParams, cuts: Cuts | None) -> t
 
 
 def mean_normal(planes: Planes, weight: Array) -> Array:
-    """(3, B, N) sum of the planes' normals under weights (I, B, N)."""
+    """Return the sum (3, B, N) of the planes' normals under weights (I, B, N)."""
     if planes.normals.shape[3] == 1:
         return jnp.einsum("xib,ibn->xbn", planes.normals[..., 0], weight)
     return jnp.sum(planes.normals * weight[None], axis=1)
@@ -277,7 +273,7 @@ def mean_normal(planes: Planes, weight: Array) -> Array:
 def respond_to_ground(
     p: Array, v: Array, c: ContactParams, dissipation: Dissipation = paper_dissipation
 ) -> Response:
-    """The same against the half-space z < 0: one plane, so nothing to weigh. p, v (3, B, N)."""
+    """Return the contact of points p with velocities v (3, B, N) against the half-space z < 0."""
     depth, r = p[2] * (-1.0 / c.eps3), v[2] * (1.0 / c.v_d)
     onset, brake, scale = softplus(depth), dissipation(r), c.stiffness * c.eps3
     load = scale * onset * brake
@@ -299,7 +295,7 @@ class PairWrench(NamedTuple):
     """Contact of S pairs, on the second body of each; linear part first."""
 
     wrench: Array
-    """(S, 6); the first body feels the opposite."""
+    """(S, 6); on the first body the opposite."""
     stiffness: Array
     """(S, 6, 6) K: symmetric, positive semidefinite part of −∂wrench/∂pose of the second body."""
     damping: Array
@@ -309,25 +305,25 @@ class PairWrench(NamedTuple):
 
 
 class Side(NamedTuple):
-    """C chunks of B blocks of query points and what they feel, each in the axes and about the
+    """C chunks of B blocks of query points and their response, each in the axes and about the
     origin of its pair."""
 
     sign: Array
     """(C, B) +1 for points of the pair's second body, −1 for points of the first."""
     member: Array
-    """(S, C, B) one where a block is of a pair, otherwise zero."""
+    """(S, C, B) one if a block belongs to a pair, else zero."""
     points: Array
     """(C, 3, B, N)"""
     bias: Array
-    """(C, B, N) added to Φ: 0, or very large for a point that is not there; a chunk is empty whose
-    first point is not there."""
+    """(C, B, N) added to Φ: 0, or ABSENT_POINT for padding; a chunk is empty if its first point is
+    padding."""
     response: Response
-    """With an axis C before all others."""
+    """With an axis C first."""
 
 
 def each(f: Callable[[Any], Any], bias: Array, chunks: Any) -> Any:
-    """``f`` of each chunk of a tree with a leading axis (C, …), stacked; zeros for the empty ones,
-    which are passed over."""
+    """Return ``f`` of each chunk of a tree with a leading axis (C, …), stacked; zeros for empty
+    chunks, which are skipped."""
     if len(bias) == 1:
         return jax.tree.map(lambda x: x[None], f(jax.tree.map(lambda x: x[0], chunks)))
     shapes = jax.eval_shape(f, jax.tree.map(lambda x: x[0], chunks))
@@ -336,12 +332,12 @@ def each(f: Callable[[Any], Any], bias: Array, chunks: Any) -> Any:
 
 
 def combine(sides: Sequence[Side], eps2: Array, cuts: Cuts | None = None) -> PairWrench:
-    """Body-body contact [23] of S pairs from the query points of both bodies (or of one, on the
-    ground); ``eps2`` (S,) [m]."""
+    """Return the body-body contact [23] of S pairs from the query points of both bodies (or of one,
+    on the ground); ``eps2`` (S,) [m]."""
     members = [s.member.reshape(len(eps2), -1) for s in sides]
-    of_pair = lambda x: [
-        (x @ m).reshape(s.sign.shape)[..., None] for m, s in zip(members, sides, strict=True)
-    ]
+
+    def of_pair(x: Array) -> list[Array]:
+        return [(x @ m).reshape(s.sign.shape)[..., None] for m, s in zip(members, sides, strict=True)]
 
     def total(parts: list[Array]) -> Array:
         """(S, …) sums over the blocks (C, …, B) of each pair."""
@@ -363,8 +359,7 @@ def combine(sides: Sequence[Side], eps2: Array, cuts: Cuts | None = None) -> Pai
         whole = total([jnp.sum(w, axis=2) for w in weights])
     share = 1.0 / jnp.where(whole > 0.0, whole, 1.0)
     weights = [w * t for w, t in zip(weights, of_pair(share), strict=True)]
-    # A tilt moves the weight to other points: a torque that is as stiff as the load over ε2 and
-    # belongs into an implicit step.
+    # a tilt moves the weight to other points: a torque as stiff as the load over ε2
     shift = total([jnp.sum(w * s.response.load, axis=2) for w, s in zip(weights, sides, strict=True)]) / eps2
     parts = zip(weights, of_pair(shift), sides, strict=True)
     sums = [each(_sums, s.bias, (s.sign, s.points, s.response, w, t)) for w, t, s in parts]
@@ -376,8 +371,8 @@ def combine(sides: Sequence[Side], eps2: Array, cuts: Cuts | None = None) -> Pai
 
 
 def _sums(chunk: tuple[Array, Array, Response, Array, Array]) -> tuple[Array, Array, Array, Array]:
-    """Of every block of a chunk: wrench (6, B), mean of the normals' wrenches (6, B), stiffness and
-    damping (6, 6, B)."""
+    """Return for every block of a chunk: wrench (6, B), mean of the normals' wrenches (6, B),
+    stiffness and damping (6, 6, B)."""
     sign, points, felt, weight, shift = chunk
     g = jnp.concatenate([felt.normal, cross(points, felt.normal)])
     wrench, mean = (
@@ -389,20 +384,20 @@ def _sums(chunk: tuple[Array, Array, Response, Array, Array]) -> tuple[Array, Ar
 
 
 def _moments(p: Array, f: Array, weight: Array) -> Array:
-    """(6, B) weighted sums of forces f (3, B, N) at p (3, B, N) and of their moments about the
-    origin."""
+    """Return (6, B) weighted sums of forces f (3, B, N) at p (3, B, N) and of their moments about
+    the origin."""
     return jnp.sum(jnp.concatenate([f, cross(p, f)]) * weight[None], axis=2)
 
 
 def _outers(x: Array, weight: Array) -> Array:
-    """(n, n, B) weighted sums of x xᵀ, x (n, B, N); written out, as such small products are."""
+    """Return (n, n, B) weighted sums of x xᵀ, x (n, B, N), written out."""
     n, y = len(x), x * weight[None]
     half = [[jnp.sum(y[i] * x[j], axis=1) for j in range(i + 1)] for i in range(n)]
     return jnp.stack([jnp.stack([half[max(i, j)][min(i, j)] for j in range(n)]) for i in range(n)])
 
 
 def _point_damping(p: Array, beta: Array) -> Array:
-    """(6, 6, B) of −β v at each of the points p (3, B, N), β (B, N)."""
+    """Return the damping (6, 6, B) of −β v at the points p (3, B, N), β (B, N)."""
     total, first = jnp.sum(beta, axis=1), jnp.sum(p * beta[None], axis=2)
     second = _outers(p, beta)
     turned, eye = skew(first), jnp.eye(3, dtype=p.dtype)[:, :, None]
@@ -413,11 +408,12 @@ def _point_damping(p: Array, beta: Array) -> Array:
 
 
 def all_planes(rows: Array) -> Planes:
-    """Those of whole clouds, rows (I, 8, B) of point, normal, plane bias, point bias."""
+    """Return the planes of whole clouds, rows (I, 8, B) of point, normal, plane bias, point
+    bias."""
     rows = jnp.moveaxis(rows, 1, 0)
     o = rows[:3, :1]
     x = rows[:3] - o
-    # one array: XLA would repeat what makes several ones for every query point
+    # one array: XLA would recompute several ones for every query point
     packed = jnp.stack([*x, *rows[3:6], dot(x, x) + rows[6], dot(x, rows[3:6])])
     o, packed = kept((o[:, 0, :, None], packed[..., None]))
     return Planes(o, packed[:3], packed[3:6], packed[6], packed[7])
@@ -426,14 +422,11 @@ def all_planes(rows: Array) -> Planes:
 def meet(
     rows_a: Array, rows_b: Array, pose: tuple[Array, Array], twist: Array, c: ContactParams, law: Law = PAPER
 ) -> PairWrench:
-    """Contact of two whole clouds (I, 8), B at the pose (R_AB, p_AB) and with the twist (6,)
-    relative to A, in A.
-
-    The result has no axis S.
+    """Return the contact of two whole clouds (I, 8), without the axis S; B has the pose (R_AB,
+    p_AB) and the twist (6,) relative to A, in A.
 
     ``twist`` is the velocity of B's material point at A's origin, then the angular velocity. Each
-    body's points are seen from the other's frame, where the planes stand still: neither they nor
-    their derivatives have to be computed.
+    body's points are taken in the other's frame, in which the planes are constant.
     """
     R_AB, p_AB = pose
     R_BA, one = R_AB.T, jnp.ones((1, 1), p_AB.dtype)
@@ -456,7 +449,7 @@ def meet(
 
 
 def pair_params(params: ContactParams, friction: np.ndarray) -> ContactParams:
-    """The same numbers for every pair but for its own friction (P,)."""
+    """Return the parameters of every pair, equal but for their friction (P,)."""
     n = len(friction)
     return ContactParams(
         *(np.broadcast_to(np.asarray(x, float), (n,)) for x in params._replace(friction=friction))

@@ -1,10 +1,10 @@
-"""Rigid bodies with soft contact: forward and inverse dynamics, and steps of three integrators, as pure
-functions in JAX.
+"""Rigid bodies with soft contact: forward and inverse dynamics, and steps of three integrators, as
+pure functions in JAX.
 
     v̇ = M⁻¹ [τ − c(q, v) + Σ Λ_ab(q, v)],      τ = M v̇ + c − Σ Λ_ab      [24–25]
 
-A :class:`SoftSystem` holds constants (the tree, the bodies that meet); :class:`SystemData` holds every
-number, so that one compiled function serves systems of different geometry, masses and contact
+A :class:`SoftSystem` holds constants (the tree, the bodies that meet); :class:`SystemData` holds
+every number, so that one compiled function serves systems of different geometry, masses and contact
 parameters, and ``jax.vmap`` over stacked data a batch of them.
 """
 
@@ -31,8 +31,8 @@ JOINTS = ("ball joint with a stop", "equality constraint", "tendon with a stop",
 LACKS = (*JOINTS, *FORCES)
 """Features of :data:`dexengines.features.FEATURES` that the system does not support."""
 OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": ""}
-"""``compiler_options`` of ``jax.jit`` for steps in float32: no library calls for sums of a few thousand
-numbers, which cost 15 µs each."""
+"""``compiler_options`` of ``jax.jit`` for steps in float32: no library calls for sums of a few
+thousand numbers, which cost 15 µs each."""
 STOPS = (50.0, 2e-3, 5e-3)
 """Stiffness, smoothing and damping of the joint limits; see :class:`SystemData`."""
 
@@ -61,7 +61,8 @@ class SoftSystem(SoftContact):
         inertance: see :class:`~dexengines.soft.tree.Tree`.
 
     Raises:
-        EngineError: a feature among :data:`LACKS`; see :class:`~dexengines.soft.contact.SoftContact`.
+        EngineError: a feature among :data:`LACKS`; see
+            :class:`~dexengines.soft.contact.SoftContact`.
     """
 
     def __init__(
@@ -160,8 +161,8 @@ class SoftSystem(SoftContact):
     def implicit(
         self, data: SystemData, q: Array, v: Array, tau: Array, dt: float | Array
     ) -> tuple[Array, Array]:
-        """Advance by a step of linearly implicit Euler: one linear solve, stable for stiff springs and
-        sticking friction.
+        """Advance by a step of linearly implicit Euler: one linear solve, stable for stiff springs
+        and sticking friction.
 
             (M + δt D + δt² K) Δv = δt (τ − c + Λ − δt K v)
 

@@ -1,8 +1,8 @@
-"""Oriented points as the search for what is near takes them: in leaves of neighbours, and with
-voxels that know which planes a point meets.
+"""Search tables of oriented points: leaves of neighbouring points, and voxels with the planes that
+a point in them meets.
 
-A voxel lists every plane that any point in it can meet, and the least distance that these allow;
-voxels that are farther from the body than anything that counts list nothing.
+A voxel lists every plane that a point in it can meet, and a lower bound of the distance; voxels
+farther from the body than any near point are empty.
 """
 
 from __future__ import annotations
@@ -18,64 +18,62 @@ from dexengines.soft.cloud import Cloud
 from dexengines.soft.scm import ABSENT_PLANE, ABSENT_POINT
 
 LANES = 8
-"""Clouds of which all is near are filled up to a multiple of so many points, as many as a CPU takes
-at once."""
+"""Dense clouds are padded to a multiple of this number of points, a CPU's vector length."""
 LEAF = 16
-"""Points of a cloud that are passed over together, where the smallest ball around them is away from
-the other body's voxels."""
+"""Points of a cloud that are skipped together if the ball around them is away from the other body's
+voxels."""
 VOXELS = 250_000
-"""Of a body at most; otherwise half as large as its points are apart."""
+"""Most voxels of a body; with fewer, their edges are half the spacing of its points."""
 CUBE = 8
-"""Voxels along an edge of a cube of them, whose planes are looked up first."""
+"""Voxels along an edge of a cube whose planes are searched first."""
 REMOTE, FACES = 10, 25
-"""How often the voxels' margin is enlarged, by a fifth, to where nothing is near any more, and at
-how many places along an edge of the box around them that is asked."""
+"""Most enlargements of the voxels' margin, by a fifth, until nothing is near its outside; places
+along an edge of the box at which that is tested."""
 GRID = 16
-"""Numbers of a body's voxels: origin (3), voxels per metre (3), how many (3), centre and radius of
-the ball around the points (4), for which squared distance [m²] and which distance [m] they were
-made, and radius of the ball about that centre outside which nothing is near: planes reach farther
-than their points."""
+"""Numbers of a body's voxels: origin (3), voxels per metre (3), counts (3), centre and radius of
+the ball around the points (4), squared distance [m²] and distance [m] that they were built for,
+radius of the ball about that centre outside which nothing is near."""
 
 
 class Clouds(NamedTuple):
-    """G clouds as the search takes them."""
+    """Search tables of G clouds."""
 
     rows: np.ndarray
-    """(G, I, 8) point, normal, plane bias, point bias; neighbours are neighbours in here."""
+    """(G, I, 8) point, normal, plane bias, point bias, in the order of the leaves."""
     balls: np.ndarray | None = None
-    """(G, I / LEAF, 4) centre and radius of the ball around LEAF points, radius −1 where there are
-    none; None: all is always near."""
+    """(G, I / LEAF, 4) centre and radius of the ball around LEAF points, radius −1 for padding;
+    None: all points are always near."""
     grid: np.ndarray | None = None
     """(G, GRID)"""
     start: np.ndarray | None = None
-    """(G, V + 1) int32: where a voxel's planes begin in ``items``."""
+    """(G, V + 1) int32: begin of a voxel's planes in ``items``."""
     items: np.ndarray | None = None
     """(G, K) int32"""
     low: np.ndarray | None = None
-    """(G, V) no point in the voxel is nearer to the body than this [m]."""
+    """(G, V) lower bound of the distance of points in the voxel [m]."""
 
 
 def dense(clouds: Sequence[Cloud]) -> Clouds:
-    """Clouds of which all points are always near."""
+    """Return clouds of which all points are always near."""
     points = max(len(c.points) for c in clouds)
     rows = [np.hstack([c.points, c.normals, np.zeros((len(c.points), 2))]) for c in clouds]
     return Clouds(np.stack([np.concatenate([r, absent(points + -points % LANES - len(r))]) for r in rows]))
 
 
 def rounded(count: float) -> int:
-    """The next of 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, …: bodies of about the same size then have
-    arrays of the same sizes."""
+    """Return the next of 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, …, so that similar bodies have arrays
+    of equal sizes."""
     step = 2 ** max(0, int(np.floor(np.log2(max(count, 1.0)))) - 2)
     return max(4, step * int(np.ceil(count / step)))
 
 
 def build(clouds: Sequence[Cloud], squared: float, distance: float) -> Clouds:
-    """Tables of clouds.
+    """Build the tables of clouds.
 
     Args:
-        squared: planes farther, in squared distance, from a point than its nearest one by more than
-            this do not count [m²].
-        distance: a point this far from a body is never near [m].
+        squared: excess of a plane's squared distance over the nearest one's beyond which it is
+            neglected [m²].
+        distance: distance beyond which a point is never near [m].
     """
     tables = [_table(c, squared, distance) for c in clouds]
     points, leaves, voxels, items = (max(len(t[k]) for t in tables) for k in (0, 1, 5, 4))
@@ -90,7 +88,7 @@ def build(clouds: Sequence[Cloud], squared: float, distance: float) -> Clouds:
 
 
 def absent(count: int) -> np.ndarray:
-    """(I, 8) rows of points that are not there."""
+    """Return (I, 8) rows of padding."""
     return np.tile(np.array([0, 0, 0, 0, 0, 1.0, ABSENT_PLANE, ABSENT_POINT]), (count, 1))
 
 
@@ -121,7 +119,7 @@ def _table(cloud: Cloud, squared: float, distance: float) -> tuple[np.ndarray, .
 
 
 def _leaves(p: np.ndarray) -> np.ndarray:
-    """An order of points (I, 3) in which every LEAF of them are near to each other."""
+    """Return an order of points (I, 3) in which every LEAF of them are neighbours."""
     order, parts = [], [np.arange(len(p))]
     while parts:
         part = parts.pop()
@@ -135,19 +133,18 @@ def _leaves(p: np.ndarray) -> np.ndarray:
 
 
 def _ball(p: np.ndarray) -> np.ndarray:
-    """(4,) centre and radius of a ball that holds points (N, 3)."""
+    """Return centre and radius (4,) of a ball that holds points (N, 3)."""
     centre = (p.min(axis=0) + p.max(axis=0)) / 2.0
     return np.array([*centre, np.linalg.norm(p - centre, axis=1).max()])
 
 
 @numba.njit(error_model="numpy")
 def _within(x, y, z, half, p, of, count, squared, d2, found):
-    """Which of the first ``count`` planes of ``of`` a place in the box around (x, y, z) of the half
-    edges ``half`` can meet.
+    """Write to ``found`` which of the first ``count`` planes of ``of`` a place in the box around
+    (x, y, z) with half edges ``half`` can meet; return their number.
 
-    They come into ``found``; how many. By how much the squared distances of two planes differ is
-    linear in the place, so that the box's corners say how much at least: the plane nearest to the
-    centre rules others out.
+    The difference of two planes' squared distances is linear in the place, so that the box's
+    corners bound it: the plane nearest to the centre excludes others.
     """
     nearest, least = 0, np.inf
     for k in range(count):
@@ -169,8 +166,8 @@ def _within(x, y, z, half, p, of, count, squared, d2, found):
 
 @numba.njit(error_model="numpy", cache=True)
 def _voxels(p, n, low, edge, shape, squared, distance):
-    """Of every voxel: which of the planes (p, n) a point in it can meet, none where they say that
-    it is too far, and how near it is."""
+    """Return for every voxel the planes (p, n) that a point in it can meet, none if it is too far,
+    and the lower bound of its distance."""
     half, count = 0.5 * edge, shape[0] * shape[1] * shape[2]
     start, least, items = np.zeros(count + 1, np.int32), np.full(count, np.inf), np.empty(1024, np.int32)
     d2, block, found, everyone = (
@@ -228,8 +225,8 @@ def _voxels(p, n, low, edge, shape, squared, distance):
 
 @numba.njit(error_model="numpy", cache=True)
 def _nearest_outside(p, n, low, high, squared, count):
-    """The least distance that planes (p, n) allow on the faces of a box, at count × count places on
-    each."""
+    """Return the least distance from planes (p, n) on the faces of a box, at count × count places
+    on each."""
     least, d2 = np.inf, np.empty(len(p))
     x = np.empty(3)
     for face in range(6):

@@ -1,13 +1,13 @@
 """Articulated dynamics in JAX: hinges, slides, balls and free bases, one link for each velocity
-coordinate; then bodies that fly alone.
+coordinate; then free bodies without descendants.
 
     M(q) v̇ + c(q, v) = τ + Jᵀ w
 
-All links at once: with world twists about the world's origin (linear part first) a link moves by Σ
-of the columns S_j of its ancestors, so velocities, biases and composite inertias are products with
-one constant 0/1 matrix; only poses go level by level. A ball is three links at one pose, each of
-which all three of its coordinates move; a free base is three slides and a ball. A free body at the
-end of the state that carries nothing keeps its own 6 × 6 block, in MuJoCo's coordinates (linear
+With world twists about the world's origin (linear part first), a link's twist is the sum of the
+columns S_j of its ancestors, so that velocities, biases and composite inertias are products with
+one constant 0/1 matrix; only poses are computed level by level. A ball is three links at one pose,
+each moved by all three of its coordinates; a free base is three slides and a ball. A free body at
+the end of the state without descendants has its own 6 × 6 block, in MuJoCo's coordinates (linear
 velocity in the world, angular in the body) about its centre of mass. The state is laid out as in
 MuJoCo.
 """
@@ -27,7 +27,7 @@ from dexengines.rotations import rotation_matrix
 from dexengines.soft.vectors import cross, kept, turn
 
 SEVERAL = (int(mujoco.mjtJoint.mjJNT_FREE), int(mujoco.mjtJoint.mjJNT_BALL))
-"""Kinds of joints with several coordinates."""
+"""Joint types with several coordinates."""
 
 
 def quaternion_matrix(quat: Array) -> Array:
@@ -43,11 +43,11 @@ def quaternion_matrix(quat: Array) -> Array:
 
 
 class Numbers(NamedTuple):
-    """What may differ between the systems of a batch; of the N velocity coordinates that are no
-    free body's, in the state's order."""
+    """Numbers that may differ within a batch, of the N velocity coordinates of joints, in the
+    state's order."""
 
     p_PL: np.ndarray
-    """(N, 3) origin of the link of coordinate j in its parent [m]."""
+    """(N, 3) origin of each coordinate's link in its parent [m]."""
     R_PL: np.ndarray
     """(N, 3, 3) its orientation there at q = 0."""
     p_LJ: np.ndarray
@@ -55,7 +55,7 @@ class Numbers(NamedTuple):
     axis: np.ndarray
     """(N, 3) unit axis in the link."""
     zero: np.ndarray
-    """(N,) position at which a joint neither turns nor shifts its link [rad or m]."""
+    """(N,) position at which a joint leaves its link in place [rad or m]."""
     damping: np.ndarray
     """(N,) [N s/m or N m s/rad]"""
     armature: np.ndarray
@@ -71,7 +71,7 @@ class Numbers(NamedTuple):
 
 
 class Motion(NamedTuple):
-    """Where the links are and how they move, world axes."""
+    """Poses and twists of the links, world axes."""
 
     R: Array
     """(L, 3, 3) joint links, free bodies, then the world."""
@@ -84,15 +84,14 @@ class Motion(NamedTuple):
 
 
 class Tree:
-    """The kinematic structure of a MuJoCo model (constant) and its :class:`Numbers`.
+    """The constant kinematic structure of a MuJoCo model and its :class:`Numbers`.
 
-    The model holds nothing of :data:`dexengines.soft.system.JOINTS`; springs and other forces are
-    not read.
+    The model must have no feature of :data:`dexengines.soft.system.JOINTS`; springs and other
+    forces are not read.
 
     Args:
         model: compiled.
-        inertance: (nv, nv) to add to the mass matrix of the joints; see
-            :mod:`dexengines.couplings`.
+        inertance: (nv, nv) added to the mass matrix of the joints; see :mod:`dexengines.couplings`.
     """
 
     def __init__(self, model: mujoco.MjModel, inertance: np.ndarray | None = None) -> None:
@@ -103,23 +102,22 @@ class Tree:
         n = self.num_joints = int((of < joints).sum())
         self.num_free = alone
         place = np.arange(n) - model.jnt_dofadr[of[:n]]
-        """Of a coordinate in its joint."""
         free = kind[of[:n]] == mujoco.mjtJoint.mjJNT_FREE
         turns = (kind[of[:n]] == mujoco.mjtJoint.mjJNT_BALL) | (free & (place >= 3))
         self._at = model.jnt_qposadr[of[:n]] + np.where(turns, 0, place)
-        """Of a coordinate's position in q, where it has one."""
+        """(N,) index in q of a coordinate's position, if it has one."""
         self._balls = [
             (int(j), int(model.jnt_qposadr[of[j]] + place[j]))
             for j in np.flatnonzero(turns & (place - 3 * free == 0))
         ]
-        """First coordinate of every ball, and place of its quaternion in q."""
+        """First coordinate of every ball, and index of its quaternion in q."""
         self.single = ~turns
-        """(N,) which coordinates have a position of their own."""
+        """(N,) True for coordinates with a position."""
         self._first_free = int(model.jnt_qposadr[joints]) if alone else model.nq
         self.is_hinge = turns | (kind[of[:n]] == mujoco.mjtJoint.mjJNT_HINGE)
         parent, where = self._links(model, n)
         self.link_of_body = where
-        """(B,) link that carries each body of the model; the last one is the world."""
+        """(B,) link of each body of the model; the last one is the world."""
         self._parent = parent
         moves = np.zeros((n + self.num_free + 1, model.nv))
         depth = np.zeros(n, int)
@@ -217,10 +215,10 @@ class Tree:
             model.opt.gravity.copy(),
         )
 
-    # --- kinematics -----------------------------------------------------------------------------------------------------------------
+    # --- kinematics ---
 
     def motion(self, x: Numbers, q: Array, v: Array) -> Motion:
-        """Poses, columns and twists at q (nq,), v (nv,)."""
+        """Return poses, columns and twists at q (nq,), v (nv,)."""
         n, dtype = self.num_joints, q.dtype
         p_parts, R_parts, twists = [], [], []
         if n:
@@ -257,12 +255,12 @@ class Tree:
         return Motion(*(jnp.concatenate(parts) for parts in (R_parts, p_parts, columns, twists)))
 
     def positions(self, q: Array) -> Array:
-        """(N,) of the coordinates that have one, zero for the others [rad or m]."""
+        """Return the positions (N,) of coordinates, zero where there is none [rad or m]."""
         return jnp.where(jnp.asarray(self.single), q[self._at], 0.0) if self._balls else q[: self.num_joints]
 
     def _joint_links(self, x: Numbers, q: Array) -> tuple[Array, tuple[Array, Array], Array]:
-        """Orientation of the links, (their origins, points on their joint axes) and axes, in the
-        order of the joints."""
+        """Return orientations of the links, (their origins, points on their joint axes) and axes,
+        in the order of the joints."""
         dtype = q.dtype
         move = self.positions(q) - jnp.asarray(x.zero, dtype)
         angle = jnp.where(jnp.asarray(self.is_hinge), move, 0.0)
@@ -270,8 +268,7 @@ class Tree:
         a = jnp.asarray(x.axis, dtype)
         outer = a[:, :, None] * a[:, None, :]
         cos, sin = jnp.cos(angle)[:, None, None], jnp.sin(angle)[:, None, None]
-        # a hinge leaves its anchor in place; a slide moves along its axis, which is the same in
-        # both frames
+        # a hinge keeps its anchor in place; a slide moves along its axis, equal in both frames
         anchor, shift, R_PJ = jnp.asarray(x.p_LJ, dtype), slide[:, None] * a, jnp.asarray(x.R_PL, dtype)
         if self.is_hinge.any():
             R_J = outer + cos * (jnp.eye(3, dtype=dtype)[None] - outer) + sin * _skew(a)
@@ -293,11 +290,11 @@ class Tree:
         R, p = _ordered(jnp.concatenate(Rs), self._order), _ordered(jnp.concatenate(ps), self._order)
         return R, (p, p + jnp.einsum("jik,jk->ji", R, anchor)), jnp.einsum("jik,jk->ji", R, a)
 
-    # --- dynamics -------------------------------------------------------------------------------------------------------------------
+    # --- dynamics ---
 
     def mass_and_bias(self, x: Numbers, m: Motion, v: Array) -> tuple[Array, Array]:
-        """M of the joints (N, N), and c (nv,) with gravity, for M v̇ + c = τ; free bodies have the
-        constant mass :meth:`free_mass`."""
+        """Return M of the joints (N, N), and c (nv,) with gravity, for M v̇ + c = τ; free bodies
+        have the constant mass :meth:`free_mass`."""
         n, dtype = self.num_joints, v.dtype
         gravity = jnp.asarray(x.gravity, dtype)
         M, bias = jnp.zeros((0, 0), dtype), []
@@ -342,13 +339,13 @@ class Tree:
         return M, jnp.concatenate(bias)
 
     def free_mass(self, x: Numbers, f: int, dtype: jnp.dtype) -> tuple[Array, Array]:
-        """Mass () and inertia (3, 3) of free body f."""
+        """Return mass () and inertia (3, 3) of free body f."""
         return jnp.asarray(x.mass, dtype)[self.num_joints + f], jnp.asarray(x.inertia, dtype)[
             self.num_joints + f
         ]
 
     def solve(self, x: Numbers, M: Array, force: Array) -> Array:
-        """M⁻¹ force (nv,), mechanism by mechanism."""
+        """Return M⁻¹ force (nv,), mechanism by mechanism."""
         n = self.num_joints
         parts = []
         if n:
@@ -362,7 +359,7 @@ class Tree:
         return jnp.concatenate(parts)
 
     def full_mass(self, x: Numbers, M: Array) -> Array:
-        """(nv, nv) with the free bodies' blocks."""
+        """Return the mass matrix (nv, nv) with the free bodies' blocks."""
         n, dtype = self.num_joints, M.dtype
         full = jnp.zeros((self.nv, self.nv), dtype).at[:n, :n].set(M)
         for f in range(self.num_free):
@@ -377,7 +374,7 @@ class Tree:
         return full
 
     def generalized(self, m: Motion, wrenches: Array) -> Array:
-        """Jᵀw (nv,) of wrenches (L, 6) about the world's origin on the links."""
+        """Return Jᵀw (nv,) of wrenches (L, 6) about the world's origin on the links."""
         n, parts = self.num_joints, []
         if n:
             parts.append(jnp.sum(m.columns[:n] * _summed(self.moves[:, :n].T, wrenches), axis=1))
@@ -387,7 +384,7 @@ class Tree:
         return jnp.concatenate(parts)
 
     def integrate(self, q: Array, v: Array, dt: float | Array) -> Array:
-        """q moved along v for ``dt``; quaternions stay of unit length."""
+        """Return q moved along v for ``dt``; quaternions are normalised."""
         n = self.num_joints
         parts = [q[: self._first_free]]
         if self._balls:
@@ -406,8 +403,8 @@ class Tree:
 
 
 def _alone(model: mujoco.MjModel) -> int:
-    """How many free joints at the end are of bodies that carry nothing, have their centre of mass
-    at their origin, and no resistance."""
+    """Return the number of free joints at the end whose bodies have no descendants, their centre of
+    mass at the origin, and no armature, damping or friction."""
     resists = [np.reshape(x, -1) for x in (model.dof_armature, model.dof_damping, model.dof_frictionloss)]
     count = 0
     for j in reversed(range(model.njnt)):
@@ -424,13 +421,13 @@ def _alone(model: mujoco.MjModel) -> int:
 
 
 def _summed(which: np.ndarray, x: Array) -> Array:
-    """(K, m) sums of the rows of x (J, m) that the constant ``which`` (K, J) of 0 and 1 names; one
-    fused loop, no matrix product."""
+    """Return the sums (K, m) of the rows of x (J, m) selected by the constant 0/1 matrix ``which``
+    (K, J), as one fused loop."""
     return jnp.sum(jnp.asarray(which, x.dtype)[:, :, None] * x[None], axis=1)
 
 
 def turned(quat: Array, angle: Array) -> Array:
-    """quat ⊗ exp(angle/2) of unit length, ``angle`` (3,) in body axes; smooth at zero."""
+    """Return quat ⊗ exp(angle/2), normalised, ``angle`` (3,) in body axes; smooth at zero."""
     x2 = 0.25 * jnp.sum(angle * angle)
     small = x2 < 1e-4
     root = jnp.sqrt(jnp.where(small, 1.0, x2))
@@ -443,8 +440,8 @@ def turned(quat: Array, angle: Array) -> Array:
 
 
 def solve_spd(A: Array, b: Array) -> Array:
-    """x (K, m) with A x = b for symmetric positive definite A (K, m, m): Cholesky, written out, as
-    small ones are faster so."""
+    """Return x (K, m) with A x = b for symmetric positive definite A (K, m, m), by a Cholesky
+    factorisation that is written out for small m."""
     m = A.shape[-1]
     if m > 6:
         return jnp.stack(
@@ -468,13 +465,12 @@ def _ordered(a: Array, order: np.ndarray) -> Array:
 
 
 def _skew(a: Array) -> Array:
-    """(…, 3, 3) cross product matrices of (…, 3)."""
+    """Return the cross product matrices (…, 3, 3) of (…, 3)."""
     return jnp.cross(jnp.eye(3, dtype=a.dtype)[(None,) * (a.ndim - 1)], a[..., None, :])
 
 
 def _blocks(ancestors: np.ndarray, inertance: np.ndarray) -> np.ndarray:
-    """(K, m) joints that move together, as equally large groups; one group of all where they are
-    not."""
+    """Return (K, m) groups of joints that move together; one group of all if their sizes differ."""
     n = len(ancestors)
     of = connected_components((ancestors != 0.0) | (inertance != 0.0), directed=False)[1]
     groups = [np.flatnonzero(of == k) for k in np.unique(of)]

@@ -12,19 +12,19 @@ from jax import Array
 
 
 def kept(x: Any) -> Any:
-    """The same arrays, which XLA then computes once; else it would repeat what makes them in every
-    kernel that reads them."""
+    """Return the arrays behind a barrier, so that XLA computes them once and not in every kernel
+    that reads them."""
     return jax.lax.optimization_barrier(x)
 
 
 @jax.custom_jvp
 def cross(a: Array, b: Array) -> Array:
-    """(3, …) of vectors whose components come first."""
+    """Return a × b (3, …)."""
     return jnp.stack([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
 
 
 def _cross_rule(primals: tuple[Array, Array], tangents: tuple[Any, Any]) -> tuple[Array, Any]:
-    """Here and below: tangents as sums that a backward pass turns into one loop each, instead of
+    """Tangents, here and below, are sums that a backward pass turns into one loop each instead of
     one for every component."""
     (a, b), (da, db) = primals, tangents
     by_a = None if _nothing(da) else -jnp.sum(skew(b) * da[None], axis=1)
@@ -35,7 +35,7 @@ cross.defjvp(_cross_rule, symbolic_zeros=True)
 
 
 def turn(R: Array, x: Array, shift: Array | None = None) -> Array:
-    """(3, …) R x + shift of R (3, 3), x (3, …), shift (3,), written out."""
+    """Return R x + shift (3, …) of R (3, 3), x (3, …), shift (3,)."""
     x = jnp.asarray(x)
     return _turn(R, x) if shift is None else _turn(R, x) + _wide(shift, x)
 
@@ -54,7 +54,7 @@ _turn.defjvp(_turn_rule, symbolic_zeros=True)
 
 
 def _row_sums(R: Any, x: Any) -> Array | None:
-    """R x again, (3, 3) and (3, …); None where one of the two is a zero by construction."""
+    """Return R x, (3, 3) and (3, …), as a sum; None if one of the two is a symbolic zero."""
     if _nothing(R) or _nothing(x):
         return None
     return jnp.sum(_wide(R, x[None]) * x[None], axis=1)
@@ -70,12 +70,13 @@ def _nothing(x: Any) -> bool:
 
 
 def _wide(a: Array, x: Array) -> Array:
-    """``a`` with as many axes at its end as x has more."""
+    """Return ``a`` with trailing axes up to the number of x."""
     return a.reshape(a.shape + (1,) * (x.ndim - a.ndim))
 
 
 @jax.custom_jvp
 def dot(a: Array, b: Array) -> Array:
+    """Return a · b (…) over the first axis."""
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
@@ -90,13 +91,14 @@ dot.defjvp(_dot_rule, symbolic_zeros=True)
 
 
 def outer(a: Array, b: Array) -> Array:
-    """(I, B, N) aᵀb of a (3, B, N), b (3, I, B, 1 or N)."""
+    """Return aᵀb (I, B, N) of a (3, B, N), b (3, I, B, 1 or N)."""
     return dot(a[:, None], b)
 
 
 @jax.custom_jvp
 def about(twist: Array, p: Array) -> Array:
-    """(3, …) velocity at the points p (3, …) of a body with the twist (6,) about the origin."""
+    """Return the velocity (3, …) at the points p (3, …) of a body with the twist (6,) about the
+    origin."""
     x, y, z, u, v, w = twist
     return jnp.stack([x + v * p[2] - w * p[1], y + w * p[0] - u * p[2], z + u * p[1] - v * p[0]])
 
@@ -115,19 +117,19 @@ about.defjvp(_about_rule, symbolic_zeros=True)
 
 
 def skew(a: Array) -> Array:
-    """(3, 3, …) [a]× of vectors (3, …)."""
+    """Return [a]× (3, 3, …) of vectors (3, …)."""
     x, y, z = a
     o = jnp.zeros_like(x)
     return jnp.stack([o, -z, y, z, o, -x, -y, x, o]).reshape(3, 3, *x.shape)
 
 
 def wrench_transform(R: Array, p: Array) -> Array:
-    """(6, 6) that takes a wrench in a frame of the pose (R (3, 3), p (3,)), about its origin, to
-    the outer frame, about its own."""
+    """Return the matrix (6, 6) that takes a wrench in a frame of the pose (R (3, 3), p (3,)), about
+    its origin, to the outer frame, about that one's."""
     return jnp.block([[R, jnp.zeros_like(R)], [cross(jnp.broadcast_to(p[:, None], R.shape), R), R]])
 
 
 def twist_in(twist: Array, R: Array, p: Array) -> Array:
-    """(6,) of a twist about the outer origin, about the origin and in the axes of a frame of the
-    pose (R, p)."""
+    """Return the twist (6,) about the origin and in the axes of a frame of the pose (R, p), of one
+    about the outer origin."""
     return jnp.concatenate([turn(R.T, about(twist, p)), turn(R.T, twist[3:])])

@@ -22,7 +22,8 @@ from dexstack.errors import ConfigError, writing
 PROFILE, SCHEMA, ENCODING = "ros2", "ros2msg", "cdr"
 QOS_KEY = "offered_qos_profiles"
 CHUNK = 64 * 1024
-MAGIC = b"\x89MCAP0\r\n"
+MAGIC, SQLITE = b"\x89MCAP0\r\n", b"SQLite format 3\0"
+"""First bytes of an MCAP file, and of the older bags of `ros2 bag`."""
 
 
 class Topic(NamedTuple):
@@ -93,15 +94,21 @@ class BagReader:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        """
+        Args:
+            path: an MCAP file, or a folder of `ros2 bag` with one.
+        """
+        self.path = path = _only_file(path) if path.is_dir() else path
         self.cut = False
         """True if the file is truncated or damaged; known after the last message."""
         try:
             with path.open("rb") as file:
-                if file.read(len(MAGIC)) != MAGIC:
-                    raise ConfigError(f"{path} is not an MCAP file")
+                start = file.read(len(SQLITE))
         except OSError as error:
             raise ConfigError(f"cannot read the bag {path}: {error.strerror}") from None
+        if not start.startswith(MAGIC):
+            convert = ": convert it with `ros2 bag convert`" if start == SQLITE else ""
+            raise ConfigError(f"{path} is not an MCAP file{convert}")
 
     def __iter__(self) -> Iterator[Entry]:
         schemas: dict[int, Any] = {}
@@ -124,12 +131,22 @@ class BagReader:
             except (McapError, CRCValidationError, zstandard.ZstdError, EOFError, struct.error, ValueError):
                 self.cut = True
 
+    def counts(self) -> dict[str, int]:
+        """Return the number of messages by topic."""
+        return dict(Counter(entry.topic.name for entry in self))
+
     def topics(self) -> dict[str, Topic]:
         """Return the topics with messages, by name."""
         return {entry.topic.name: entry.topic for entry in self}
 
 
-def count_messages(path: Path) -> tuple[dict[str, int], bool]:
-    """Return the number of messages by topic, and whether the bag is truncated or damaged."""
-    bag = BagReader(path)
-    return dict(Counter(entry.topic.name for entry in bag)), bag.cut
+def is_bag(path: Path) -> bool:
+    """Return whether a path names a bag: an MCAP or SQLite file, or a folder of `ros2 bag`."""
+    return path.suffix in (".mcap", ".db3") or (path / "metadata.yaml").is_file()
+
+
+def _only_file(folder: Path) -> Path:
+    files = sorted(folder.glob("*.mcap")) or sorted(folder.glob("*.db3"))
+    if len(files) != 1:
+        raise ConfigError(f"the folder {folder} holds {len(files)} bags, expected 1; give the file")
+    return files[0]

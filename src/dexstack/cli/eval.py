@@ -29,7 +29,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="run closed-loop trials without ROS",
         description="Run closed-loop trials of a task, without ROS. Exit code 0 only if the success rate of "
         "--require is reached, with --vary in every world.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument("task", metavar="TASK", help=f"{', '.join(TASKS)}, or path to your own Python file")
     arguments.add_scene_arguments(p)
@@ -40,42 +39,59 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="physics engine: name, or path to your own Python file",
     )
     arguments.add_planner_arguments(p)
-    p.add_argument(
+    _add_trial_arguments(p)
+    _add_world_arguments(p)
+    _add_output_arguments(p)
+    add_json_argument(p)
+
+
+def _add_trial_arguments(p: argparse.ArgumentParser) -> None:
+    add = p.add_argument
+    add(
         "--trials",
         "--runs",
         type=arguments.positive_int,
         metavar="N",
         help="number of trials in each world (default: the task's)",
     )
-    p.add_argument(
-        "--seed", type=arguments.natural, default=0, metavar="S", help="trial k is drawn with seed S + k"
-    )
-    p.add_argument(
+    add("--seed", type=arguments.natural, default=0, metavar="S", help="trial k is drawn with seed S + k")
+    add(
         "--goal-yaw",
         type=arguments.angle,
         nargs="+",
         metavar="DEG",
         help="yaw goals relative to the start, used in turn (default: the task's goals)",
     )
-    p.add_argument(
+    add(
         "--tolerance",
         type=arguments.positive,
         metavar="RAD",
         help="error below which a goal is reached (default: from the parameter files)",
     )
-    p.add_argument(
+    add(
         "--seconds",
         type=arguments.positive,
         metavar="S",
         help="simulated time of a trial (default: the task's)",
     )
-    p.add_argument(
+    add(
         "--latency",
         type=arguments.latency,
         metavar="S|measured",
         help="time from pose to command (default: from the parameter files); 'measured': the wall time of "
         "each computation, which no seed reproduces",
     )
+    add(
+        "--require",
+        type=arguments.rate,
+        metavar="RATE",
+        help="smallest success rate for exit code 0 (default: the task's)",
+    )
+    add("--jobs", type=arguments.positive_int, default=1, metavar="N", help="number of parallel processes")
+    add("--ray", action="store_true", help="distribute over a Ray cluster, or this machine (extra [ray])")
+
+
+def _add_world_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--vary",
         nargs="+",
@@ -91,37 +107,24 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="FILE",
         help="world of the plant, as written by `dexstack identify --out`; --vary changes it",
     )
-    p.add_argument(
-        "--require",
-        type=arguments.rate,
-        metavar="RATE",
-        help="smallest success rate for exit code 0 (default: the task's)",
-    )
-    p.add_argument(
-        "--jobs", type=arguments.positive_int, default=1, metavar="N", help="number of parallel processes"
-    )
-    p.add_argument(
-        "--ray",
-        action="store_true",
-        help="distribute the trials over a Ray cluster, or this machine (extra [ray])",
-    )
-    p.add_argument(
+
+
+def _add_output_arguments(p: argparse.ArgumentParser) -> None:
+    add = p.add_argument
+    add(
         "--keep",
         type=Path,
         metavar="DIR",
         help="save the result of every trial; the same command resumes an interrupted run",
     )
-    p.add_argument(
+    add(
         "--record",
         type=Path,
         metavar="DIR",
         help="save a recording of every trial, for `dexstack replay` and `dexstack learn --from`",
     )
-    p.add_argument(
-        "--films", action="store_true", help="make films of the best and worst trial of each outcome"
-    )
-    p.add_argument("--results", type=Path, help="folder for plot and films (default: new folder in results/)")
-    add_json_argument(p)
+    add("--films", action="store_true", help="make films of the best and worst trial of each outcome")
+    add("--results", type=Path, help="folder for plot and films (default: new folder in results/)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -262,13 +265,14 @@ def _plot(
 
     if len(cells) > 1:
         labels = list(dict.fromkeys(o.label for o in outcomes))
-        share = np.full((len(cells), len(labels)), np.nan)
-        for i, cell in enumerate(cells):
-            for j, label in enumerate(labels):
-                if some := [o.succeeded for o in outcomes if (o.cell, o.label) == (cell.name, label)]:
-                    share[i, j] = np.mean(some)
+        reached = {(c.name, label): [] for c in cells for label in labels}
+        for o in outcomes:
+            reached[o.cell, o.label].append(o.succeeded)
+        share = [[np.mean(reached[c.name, x] or math.nan) for x in labels] for c in cells]
         names = [c.name for c in cells]
-        return write_heat_map(folder / "worlds.png", share, names, labels, f"{args.object}: success")
+        return write_heat_map(
+            folder / "worlds.png", np.array(share), names, labels, f"{args.object}: success"
+        )
     file, title = folder / "trials.png", f"{task.name}, {args.object}"
     own = task.picture(file, [o.judged for o in outcomes], f"{title}, seed {args.seed}")
     if own is not None:

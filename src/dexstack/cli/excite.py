@@ -1,5 +1,4 @@
-"""Plays a motion that tells what a plant has, on a hand that is simulated, emulated or real, and
-records it; for ``dexstack identify``."""
+"""Excitation of a simulated, emulated or real hand, recorded for ``dexstack identify``."""
 
 from __future__ import annotations
 
@@ -18,32 +17,33 @@ if TYPE_CHECKING:
     from dexstack.tasks.base import Task
 
 SECONDS = 60.0
-"""Of a motion, unless it is said [s]."""
+"""Default duration of a motion [s]."""
 TOLERANCE = 0.3
-"""A joint may end so far from its last point: it may lean on the object [rad]."""
+"""Largest distance of a joint from its last point, since it may lean on the object [rad]."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add ``--excite`` and what belongs to it."""
+    """Add ``--excite`` and its options."""
     parser.add_argument(
         "--excite",
         choices=tuple(MODES),
-        help="make the recording first: start the hand as `dexstack up MODE`, let its joints swing about the task's start, and record. "
-        "The motion is rehearsed in simulation before anything starts; a real hand waits for /hand/enable",
+        help="make the recording first: start the hand as `dexstack up MODE`, swing its joints about the "
+        "task's start, and record. "
+        "The motion is first rehearsed in simulation; a real hand waits for /hand/enable",
     )
     parser.add_argument(
         "--seconds",
         type=arguments.positive,
         default=SECONDS,
         metavar="S",
-        help="how long the joints swing, with --excite",
+        help="duration of the swings, with --excite",
     )
     parser.add_argument(
         "--up",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="argument of `dexstack up MODE` for --excite, as world=FILE or channel=can1",
+        help="argument of `dexstack up MODE` for --excite, e.g. world=FILE or channel=can1",
     )
 
 
@@ -51,11 +51,10 @@ def excite(args: argparse.Namespace, task: Task, servo: ServoParams, folder: Pat
     """Find a safe motion, play it, and return the bag.
 
     Args:
-        folder: receives the motion, the bag and the logs.
+        folder: folder of the motion, the bag and the logs.
 
     Raises:
-        ConfigError: an argument that the mode does not take, no safe motion, or a hand that did not
-            play it to its end.
+        ConfigError: an invalid argument of the mode, no safe motion, or the hand did not finish it.
     """
     from dexstack.cli.supervisor import Supervisor, graph_environment
     from dexstack.graph.modes import discovery_range
@@ -70,32 +69,25 @@ def excite(args: argparse.Namespace, task: Task, servo: ServoParams, folder: Pat
     nodes = mode.describe(values)
     mode.check(values)
     if bag.exists():
-        raise ConfigError(f"{bag} is there already; choose another folder with --results")
+        raise ConfigError(f"{bag} exists already; give another folder with --results")
     write_motion(motion, excitation(task, servo, args.seconds, note))
     played = {"motion": str(motion), "goal_tolerance": TOLERANCE, "heard_on": "object_pose"}
-    nodes = [
-        NodeDescription("recorder", {"file": str(bag)}),
-        *(
-            replace(n, parameters={**n.parameters, **played}, ends_run=True, respawn=False)
-            if n.name == "trajectory"
-            else n
-            for n in nodes
-        ),
-    ]
+    for k, n in enumerate(nodes := list(nodes)):
+        if n.name == "trajectory":
+            nodes[k] = replace(n, parameters={**n.parameters, **played}, ends_run=True, respawn=False)
+    nodes = [NodeDescription("recorder", {"file": str(bag)}), *nodes]
     logs = folder / "log"
     logs.mkdir(exist_ok=True)
-    note(
-        f"playing {args.seconds:g} s on the hand"
-        + ("; enable it with /hand/enable" if args.excite == "hardware" else "")
-    )
+    hint = "; enable it with /hand/enable" if args.excite == "hardware" else ""
+    note(f"playing {args.seconds:g} s on the hand{hint}")
     with graph_environment(whole=True) as environment:
         environment["ROS_AUTOMATIC_DISCOVERY_RANGE"] = discovery_range("auto", "all")
         with (logs / "motion.log").open("w") as view:
             end = Supervisor(nodes, environment, logs, view=view).run()
     if end.failure or end.stopped or end.exit_code:
-        said = (logs / "motion.log").read_text(errors="replace").strip().splitlines()
-        why = end.failure or ("stopped" if end.stopped else said[-1] if said else "it failed")
-        raise ConfigError(f"the motion was not played to its end: {why}")
+        log = (logs / "motion.log").read_text(errors="replace").strip().splitlines()
+        why = end.failure or ("stopped" if end.stopped else log[-1] if log else "it failed")
+        raise ConfigError(f"the motion was not finished: {why}")
     return bag
 
 

@@ -1,5 +1,4 @@
-"""How commands reach a hand: their arguments, an emulated hand where none is at hand, and the
-question before anything moves."""
+"""Access of commands to a hand: arguments, emulated hands, and consent before anything moves."""
 
 from __future__ import annotations
 
@@ -17,9 +16,12 @@ EMULATED = "emulated"
 
 
 def add_hand_arguments(p: argparse.ArgumentParser) -> None:
-    """Where the hand is and which one it should be."""
+    """Add the arguments that select a hand."""
     interfaces = ("auto", "socketcan", "pcan", "udp_multicast", "serial", "pty", EMULATED)
-    how = "how the hand is reached; auto: an Allegro hand by socketcan, a LEAP hand by serial; emulated: a hand simulated for this command"
+    how = (
+        "interface of the hand; auto: socketcan for an Allegro hand, serial for a LEAP hand; "
+        "emulated: a hand simulated for this command"
+    )
     p.add_argument("--interface", default="auto", choices=interfaces, help=how)
     p.add_argument(
         "--channel", default="", help="channel of the interface (default: can0, PCAN_USBBUS1, /dev/ttyUSB0)"
@@ -27,9 +29,9 @@ def add_hand_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--device", type=int, default=0, choices=range(4), help="device number of the hand on a CAN bus"
     )
-    p.add_argument("--hand", default="right", help=f"which hand it should be: {HAND_NAMES}")
+    p.add_argument("--hand", default="right", help=f"expected hand: {HAND_NAMES}")
     p.add_argument(
-        "--hardware", default="V4", choices=("V3", "V4", "V5"), help="generation an Allegro hand should be"
+        "--hardware", default="V4", choices=("V3", "V4", "V5"), help="expected generation of an Allegro hand"
     )
     p.add_argument(
         "--motor",
@@ -46,16 +48,16 @@ def add_hand_arguments(p: argparse.ArgumentParser) -> None:
         "--emulator-arguments",
         default="",
         metavar="ARGS",
-        help="of an emulated hand, e.g. --emulator-arguments='--silent-finger 2'",
+        help="arguments of an emulated hand, e.g. --emulator-arguments='--silent-finger 2'",
     )
 
 
 def the_hand(args: argparse.Namespace, *, guard: bool = True) -> BusHand:
-    """The hand that the arguments name; an emulated one is in simulated time, which goes on only
-    while somebody waits for it.
+    """Return the hand of the arguments; an emulated one is in simulated time, which advances only
+    while the caller waits for it.
 
     Raises:
-        ConfigError: an extra is missing, or nobody knows such a hand.
+        ConfigError: a missing extra, or an unknown hand.
     """
     from dexstack.hand.links import Settings, interface_of, link_to, simulated_link
     from dexstack.hand.params import BusParams, CanHandParams, MotorParams
@@ -70,12 +72,11 @@ def the_hand(args: argparse.Namespace, *, guard: bool = True) -> BusHand:
 
 
 def agreed(args: argparse.Namespace, question: str) -> bool:
-    """Whether the user wants that; ``--yes`` says so beforehand, and without a terminal nobody can
-    be asked."""
+    """Ask for the user's consent, which ``--yes`` gives in advance; False without a terminal."""
     if args.yes:
         return True
     if not sys.stdin.isatty():
-        note(f"{question} There is no terminal to ask on: say --yes")
+        note(f"{question} There is no terminal to ask on: use --yes")
         return False
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()

@@ -27,9 +27,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p = subparsers.add_parser(
         "identify",
         help="fit a plant to a recording",
-        description="Fit a world (mass, friction, motors, joints, delay) to a recording of a hand and an object, real or simulated, by "
-        "Gauss–Newton through short rollouts of a plant. What the recording does not tell is named. Exit code 0 only if windows held out "
-        "are predicted better than as believed.",
+        description="Fit a world (mass, friction, motors, joints, delay) to a recording of a hand and an "
+        "object, real or simulated, by "
+        "Gauss–Newton through short rollouts of a plant. Unknowns that the recording does not determine are "
+        "listed. Exit code 0 only if "
+        "held-out windows are predicted better than nominally.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument(
@@ -40,7 +42,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="a bag (.mcap), or recording.npz of dexstack up or eval --record",
     )
     excite.add_arguments(p)
-    p.add_argument("--task", default="palm_turn", help=f"whose scene it is: {', '.join(TASKS)}, or a file")
+    p.add_argument("--task", default="palm_turn", help=f"task of the scene: {', '.join(TASKS)}, or a file")
     arguments.add_scene_arguments(p)
     p.add_argument(
         "--params",
@@ -54,21 +56,21 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--plant",
         default="mujoco",
         choices=PLANTS,
-        help="whose rollouts fit, and whose world it is: a name, or the path of your own",
+        help="plant that is fitted: a name, or the path to your own file",
     )
     p.add_argument(
         "--windows",
         type=arguments.positive_int,
         default=MOST,
         metavar="N",
-        help="most stretches of the recording",
+        help="largest number of stretches of the recording",
     )
     names, rest = ", ".join(USUAL), ", ".join(u.name for u in UNKNOWNS if u.name not in USUAL)
     p.add_argument(
-        "--only", nargs="+", default=[], metavar="NAME", help=f"what to look for (default: {names})"
+        "--only", nargs="+", default=[], metavar="NAME", help=f"quantities to identify (default: {names})"
     )
     p.add_argument(
-        "--also", nargs="+", default=[], metavar="NAME", help=f"what to look for beside that, as {rest}"
+        "--also", nargs="+", default=[], metavar="NAME", help=f"quantities in addition, e.g. {rest}"
     )
     p.add_argument(
         "--out",
@@ -79,7 +81,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument(
         "--save",
         metavar="NAME",
-        help="write the planner's θ of that world: a name puts it into theta/, which --theta finds",
+        help="save the planner's θ of that world: in theta/ under a name for --theta, or in a file",
     )
     p.add_argument(
         "--results", type=Path, help="folder for the page and its picture (default: a new one in results/)"
@@ -88,10 +90,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Identify.
+    """Identify a plant.
 
     Returns:
-        0 when windows that were held out are predicted better than as believed, otherwise 1.
+        0 if held-out windows are predicted better than nominally, otherwise 1.
     """
     from dexstack.graph.settings import Spec, make_task, read_settings
     from dexstack.hand.servo import ServoParams
@@ -101,12 +103,11 @@ def run(args: argparse.Namespace) -> int:
     from dexstack.plants import plant_params
 
     if (args.recording is None) == (args.excite is None):
-        raise ConfigError("identify needs a recording, or --excite MODE to make one; not both")
+        raise ConfigError("identify needs either a recording, or --excite MODE to make one")
     unknowns = chosen(args.only, args.also)
     files = tuple(str(Path(f).absolute()) for f in args.params)
-    spec = Spec(
-        args.task, args.object, args.hand, files, tuple(sorted(dict(args.settings).items())), args.plant
-    )
+    overrides = tuple(sorted(dict(args.settings).items()))
+    spec = Spec(args.task, args.object, args.hand, files, overrides, args.plant)
     settings = read_settings(spec)
     task = make_task(spec, settings)
     servo: ServoParams = servo_of(task, settings)
@@ -116,14 +117,10 @@ def run(args: argparse.Namespace) -> int:
     recording = read_recording(args.recording, task.scene().robot.joint_names)
     begin = time.perf_counter()
     plant = Simulated(args.plant, settings[plant_params(args.plant)])
-    fit = identify(
-        task, servo, recording, unknowns, most=args.windows, plant=plant, where=args.recording, say=note
-    )
-    results = results_of(fit) | {
-        "plant": args.plant,
-        "recording": str(args.recording),
-        "seconds": time.perf_counter() - begin,
-    }
+    options = {"most": args.windows, "plant": plant, "where": args.recording, "say": note}
+    fit = identify(task, servo, recording, unknowns, **options)
+    seconds = time.perf_counter() - begin
+    results = results_of(fit) | {"plant": args.plant, "recording": str(args.recording), "seconds": seconds}
     results["plot"] = str(_plot(folder / "identify.png", fit))
     results["page"] = str(_page(folder / "identify.html", task, fit, results))
     if args.out:
@@ -134,19 +131,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def results_of(fit: Fit) -> dict[str, Any]:
-    """For people and programs."""
+    """Return the results of a fit for JSON."""
     found, interval = values(fit.unknowns, fit.x), fit.interval()
     rows = [
-        {
-            "name": u.name,
-            "unit": u.unit,
-            "expected": u.first,
-            "value": v,
-            "low": low,
-            "high": high,
-            "told": bool(told),
-            "says": u.says,
-        }
+        {"name": u.name, "unit": u.unit, "expected": u.first, "value": v, "low": low, "high": high}
+        | {"told": bool(told), "says": u.says}
         for u, v, (low, high), told in zip(fit.unknowns, found, interval, fit.told, strict=True)
     ]
     return {
@@ -182,20 +171,18 @@ def _page(path: Path, task: Task, fit: Fit, results: Mapping[str, Any]) -> Path:
 
 
 def write_world(path: Path, fit: Fit) -> None:
-    """The world as a YAML, with what is sure of each value; what the recording does not tell is
-    left out.
+    """Write the world as a YAML, with the interval of each value, without the quantities that the
+    recording does not determine.
 
     Raises:
-        ConfigError: it cannot be written.
+        ConfigError: the file cannot be written.
     """
-    lines = ["# What a plant has, and the controller does not know; see `dexstack identify --help`."]
-    for u, v, (low, high), told in zip(
-        fit.unknowns, values(fit.unknowns, fit.x), fit.interval(), fit.told, strict=True
-    ):
+    lines = ["# World of a plant, unknown to the controller; see `dexstack identify --help`."]
+    found = values(fit.unknowns, fit.x)
+    for u, v, (low, high), told in zip(fit.unknowns, found, fit.interval(), fit.told, strict=True):
         if hasattr(fit.world, u.name) and told:
-            lines.append(
-                f"{u.name}: {v:.6g}  # {low:.3g} to {high:.3g} {u.unit}: {u.says}".replace(" :", ":")
-            )
+            line = f"{u.name}: {v:.6g}  # {low:.3g} to {high:.3g} {u.unit}: {u.says}"
+            lines.append(line.replace(" :", ":"))
     with writing(path):
         path.write_text("\n".join([*lines, "" if len(lines) > 1 else "{}\n"]))
 
@@ -227,19 +214,15 @@ def _views(args: argparse.Namespace, fit: Fit, results: dict[str, Any]) -> list[
         [u["name"], u["expected"], u["value"], f"{u['low']:.3g} to {u['high']:.3g}", u["unit"], u["told"]]
         for u in results["unknowns"]
     ]
-    lines: list[Any] = [
-        table(
-            "identified",
-            ("unknown", "expected", "found", "90 % interval", "unit", "told by the recording"),
-            rows,
-        )
-    ]
+    columns = ("unknown", "expected", "found", "90 % interval", "unit", "determined")
+    lines: list[Any] = [table("identified", columns, rows)]
     untold = [u["name"] for u in results["unknowns"] if not u["told"]]
     if untold:
-        lines.append(f"The recording does not tell: {', '.join(untold)}.")
+        lines.append(f"The recording does not determine: {', '.join(untold)}.")
     lines += [
-        f"A command acts {1e3 * u['value']:.3g} ms late. The planner counts on it with `--set command_delay={u['value']:.3g}`; "
-        f"trials have it with `--set latency={u['value']:.3g}`."
+        f"Commands act {1e3 * u['value']:.3g} ms late. Let the planner compensate with `--set "
+        f"command_delay={u['value']:.3g}`; "
+        f"simulate it in trials with `--set latency={u['value']:.3g}`."
         for u in results["unknowns"]
         if u["name"] == DELAY and u["told"] and u["value"] > 0.0
     ]
@@ -248,6 +231,7 @@ def _views(args: argparse.Namespace, fit: Fit, results: dict[str, Any]) -> list[
             f"θ is in {results['theta_file']}; use it with `dexstack eval {args.task} --theta {args.save}`."
         )
     lines.append(
-        f"Residual of windows held out: {fit.before:.3g} as believed, {fit.after:.3g} fitted. Page: {results['page']}"
+        f"Residual of held-out windows: {fit.before:.3g} nominal, {fit.after:.3g} fitted. Page: "
+        f"{results['page']}"
     )
     return lines

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PLANNERS, UNINFORMED = "planner", "uninformed"
 EVALUATION = 500_000
-"""Seeds of the trials that evaluate start this far above those of the rollouts that teach."""
+"""Offset of the seeds of evaluation trials from those of the rollouts."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -33,9 +33,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p = subparsers.add_parser(
         "learn",
         help="learn the planner's model",
-        description="Learn the parameters θ of the planner's model by gradient through it: on policy (rollouts of 100 steps under the "
-        "newest θ, an update, and again), or from recordings. Exit code 0 only if the loss over transitions held out fell and --require is "
-        "kept.",
+        description="Learn the parameters θ of the planner's model by gradient through it: on policy "
+        "(rollouts of 100 steps with the "
+        "current θ and updates in turn), or from recordings. Exit code 0 only if the loss on held-out "
+        "transitions decreased and the "
+        "success rate is at least --require.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument(
@@ -50,10 +52,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--plant",
         default="mujoco",
         choices=PLANTS,
-        help="physics engine: a name, or the path of your own's Python file",
+        help="physics engine: a name, or the path to your own Python file",
     )
     p.add_argument(
-        "--world", type=Path, metavar="FILE", help="the plant's world, as `dexstack identify --out` writes"
+        "--world", type=Path, metavar="FILE", help="the plant's world, a file of `dexstack identify --out`"
     )
     arguments.add_planner_arguments(p)
     p.add_argument(
@@ -74,21 +76,21 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         type=Path,
         nargs="+",
         metavar="FILE",
-        help="learn from these instead: recording.npz, --record, bags",
+        help="learn from recordings instead: recording.npz, files of --record, bags",
     )
     p.add_argument(
         "--repeat",
         type=arguments.positive_int,
         default=1,
         metavar="N",
-        help="times to learn, with seeds S, S + 1, …: a curve each",
+        help="number of repetitions, with seeds S, S + 1, …",
     )
     p.add_argument(
         "--evaluate",
         type=arguments.natural,
         default=0,
         metavar="N",
-        help="trials of the task after every update",
+        help="number of trials of the task after every update",
     )
     p.add_argument(
         "--seconds",
@@ -101,30 +103,30 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         type=arguments.rate,
         default=0.0,
         metavar="RATE",
-        help="smallest final success rate for exit code 0",
+        help="least final success rate for exit code 0",
     )
     p.add_argument(
         "--save",
         metavar="NAME",
-        help="write the (last repetition's) θ: a name puts it into theta/, which --theta finds",
+        help="save the (last repetition's) θ: in theta/ under a name for --theta, or in a file",
     )
-    p.add_argument("--record", type=Path, metavar="FILE", help="write the rollouts, to learn from again")
+    p.add_argument("--record", type=Path, metavar="FILE", help="write the rollouts, for --from")
     p.add_argument("--results", type=Path, help="folder for the picture (default: a new one in results/)")
     p.add_argument("--seed", type=arguments.natural, default=0, metavar="S")
     add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Learn.
+    """Learn θ.
 
     Returns:
-        0 when the held-out loss fell and the required success rate was reached, otherwise 1.
+        0 if the held-out loss decreased and the required success rate was reached, otherwise 1.
     """
     from dexstack.learning.on_policy import evaluate
     from dexstack.trials.sweep import loop_of
 
     if args.recordings and (args.repeat > 1 or args.record):
-        raise ConfigError("--from learns once from what there is: --repeat and --record are for rollouts")
+        raise ConfigError("--from learns once from recordings: --repeat and --record are for rollouts")
     if args.require and not args.evaluate:
         raise ConfigError("--require needs --evaluate N")
     loop = loop_of(arguments.spec_of(args))
@@ -165,13 +167,8 @@ def _first(name: str, loop: Loop) -> ModelParams:
     if name == UNINFORMED:
         return uninformed_theta(loop)
     robot, obj, _ = loop.scene
-    return theta_for(
-        name,
-        object_name=obj.name,
-        robot_name=robot.name,
-        step=loop.controller.step,
-        joints=len(robot.joint_names),
-    )
+    names = {"object_name": obj.name, "robot_name": robot.name}
+    return theta_for(name, **names, step=loop.controller.step, joints=len(robot.joint_names))
 
 
 def _progress(args: argparse.Namespace, loop: Loop, first: ModelParams, seed: int, score_with: Any) -> Any:
@@ -180,13 +177,14 @@ def _progress(args: argparse.Namespace, loop: Loop, first: ModelParams, seed: in
     from dexstack.learning.transitions import check_recording
 
     if not args.recordings:
-        # Seeds of two repetitions must not share rollouts: a repetition uses one per rollout.
+        # a repetition uses one seed per rollout
         return learn_on_policy(
             loop, first, steps=args.steps, every=args.every, seed=1000 * seed, score_with=score_with
         )
-    read = {str(path): read_recording(path, loop.scene.robot.joint_names) for path in args.recordings}
+    joints = loop.scene.robot.joint_names
+    read = {str(path): read_recording(path, joints) for path in args.recordings}
     for path, recording in read.items():
-        check_recording(recording, len(loop.scene.robot.joint_names), path)
+        check_recording(recording, len(joints), path)
     return learn_from(loop, first, read, seed=seed, score_with=score_with)
 
 
@@ -242,19 +240,15 @@ def _record(path: Path, recordings: list[Mapping[str, np.ndarray]]) -> None:
 def _results(
     args: argparse.Namespace, loop: Loop, curves: list[list[Point]], data: Transitions
 ) -> dict[str, Any]:
-    def entry(point: Point) -> dict[str, Any]:
-        out: dict[str, Any] = {
-            "steps": point.steps,
-            "theta": point.theta._asdict(),
-            "held_out_loss": point.held_out,
-        }
-        if point.update:
-            out["update"] = point.update._asdict()
-        if point.trials:
-            out["success_rate"] = point.success_rate
-            out["success_interval"] = wilson(sum(t.succeeded for t in point.trials), len(point.trials))
-            out["orientation_error_rad"] = errors(t.orientation_error for t in point.trials)
-            out["position_error_m"] = errors(t.position_error for t in point.trials)
+    def entry(p: Point) -> dict[str, Any]:
+        out = {"steps": p.steps, "theta": p.theta._asdict(), "held_out_loss": p.held_out}
+        if p.update:
+            out["update"] = p.update._asdict()
+        if p.trials:
+            out["success_rate"] = p.success_rate
+            out["success_interval"] = wilson(sum(t.succeeded for t in p.trials), len(p.trials))
+            out["orientation_error_rad"] = errors(t.orientation_error for t in p.trials)
+            out["position_error_m"] = errors(t.position_error for t in p.trials)
         return out
 
     return {
@@ -284,16 +278,20 @@ def _plot(args: argparse.Namespace, curves: list[list[Point]], seconds: float) -
     from dexstack.report.learning import write_learning_plot
 
     folder = args.results or Path("results") / f"learn-{datetime.now():%Y%m%d-%H%M%S}"
-    each = lambda f: np.array([[f(p) for p in points] for points in curves], float)  # noqa: E731
-    quantities = {
-        "success rate": each(lambda p: p.success_rate),
-        "final 3-D error,\nmean [rad]": each(lambda p: np.mean([t.orientation_error for t in p.trials])),
-        "from the goal,\nmean [mm]": each(lambda p: 1e3 * np.mean([t.position_error for t in p.trials])),
+    of_point: dict[str, Callable[[Point], float]] = {
+        "success rate": lambda p: p.success_rate,
+        "final 3-D error,\nmean [rad]": lambda p: np.mean([t.orientation_error for t in p.trials]),
+        "from the goal,\nmean [mm]": lambda p: 1e3 * np.mean([t.position_error for t in p.trials]),
     }
-    title = f"{args.task}, {args.object}: the planner with the θ learned so far, {args.evaluate} trials of {seconds:g} s per point"
-    return write_learning_plot(
-        folder / "learning.png", np.array([p.steps for p in curves[0]]), quantities, title
+    quantities = {
+        name: np.array([[of(p) for p in points] for points in curves], float) for name, of in of_point.items()
+    }
+    title = (
+        f"{args.task}, {args.object}: the planner with the current θ, {args.evaluate} trials of {seconds:g} "
+        "s per point"
     )
+    steps = np.array([p.steps for p in curves[0]])
+    return write_learning_plot(folder / "learning.png", steps, quantities, title)
 
 
 def _views(args: argparse.Namespace, results: dict[str, Any], passed: bool) -> list[Any]:
@@ -303,20 +301,11 @@ def _views(args: argparse.Namespace, results: dict[str, Any], passed: bool) -> l
             update, turn = p.get("update", {}), p.get("orientation_error_rad")
             rate = None if turn is None else f"{100 * p['success_rate']:.0f} %"
             shift = None if turn is None else 1e3 * p["position_error_m"]["mean"]
-            row = [
-                curve["seed"],
-                p["steps"],
-                update.get("loss_after"),
-                p["held_out_loss"],
-                rate,
-                turn and turn["mean"],
-                shift,
-            ]
-            rows.append(row)
+            loss = update.get("loss_after"), p["held_out_loss"]
+            rows.append([curve["seed"], p["steps"], *loss, rate, turn and turn["mean"], shift])
     columns = ("seed", "steps", "loss", "held out", "success", "error [rad]", "position [mm]")
-    views = [
-        table(f"{args.task}, {args.object}, model {results['model']}, start {args.start}", columns, rows)
-    ]
+    title = f"{args.task}, {args.object}, model {results['model']}, start {args.start}"
+    views = [table(title, columns, rows)]
     last = results["curves"][-1]["points"][-1]["theta"]
     numbers = [[name, float(value.min()), float(value.max())] for name, value in last.items()]
     views.append(table("θ", ("parameter", "smallest", "largest"), numbers))
@@ -326,9 +315,6 @@ def _views(args: argparse.Namespace, results: dict[str, Any], passed: bool) -> l
         )
     if results["plot"]:
         views.append(f"picture in {results['plot']}")
-    views.append(
-        "the held-out loss fell and the success rate is what was asked for"
-        if passed
-        else "not what was asked for"
-    )
+    reached = "the held-out loss decreased and the success rate is as required"
+    views.append(reached if passed else "the requirements were not met")
     return views

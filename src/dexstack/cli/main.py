@@ -11,6 +11,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from dexstack import __version__
 from dexstack.errors import ConfigError
@@ -30,7 +31,7 @@ COMMANDS = {
     "record": "record a running graph into a bag",
     "replay": "publish a bag again, or draw a recording",
     "diagnose": "check the layers under a device, one after the other",
-    "capture": "record what a device's bus says, for bug reports and tests",
+    "capture": "record the traffic of a device's bus, for bug reports and tests",
     "calibrate": "calibrate hand, camera and tags",
     "doctor": "check the installation, and how to fix it",
 }
@@ -39,11 +40,26 @@ COMMANDS = {
 USAGE_ERROR = 2
 
 
+class Parser(argparse.ArgumentParser):
+    """Parser of a command and its subcommands, whose help shows every default once."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{**options, "formatter_class": argparse.HelpFormatter})
+
+    def add_argument(self, *names: str, **options: Any) -> argparse.Action:
+        default, text = options.get("default"), options.get("help") or ""
+        silent = default is None or default is False or default in ("", [], argparse.SUPPRESS)
+        if not silent and "default" not in text:
+            shown = " ".join(map(str, default)) if isinstance(default, list | tuple) else str(default)
+            options["help"] = f"{text} (default: {shown.replace('%', '%%')})".lstrip()
+        return super().add_argument(*names, **options)
+
+
 def build_parser(command: str | None) -> argparse.ArgumentParser:
     """Return the parser with the arguments of ``command`` only."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="dexstack",
-        description="Contact-rich in-hand manipulation for the Allegro hand: models, MPC and ROS 2 nodes.",
+        description="Contact-rich in-hand manipulation for robot hands: contact models, MPC and ROS 2 nodes.",
     )
     parser.add_argument("--version", action="version", version=f"dexstack {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -64,6 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     argv = list(sys.argv[1:] if argv is None else argv)
     command = argv[0] if argv and argv[0] in COMMANDS else None
+    os.environ["MUJOCO_GL"] = "off"  # nothing draws with it, and another choice may fail to load
     prefer(ONE_THREAD)
     try:
         args = build_parser(command).parse_args(argv)

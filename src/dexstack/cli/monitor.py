@@ -25,7 +25,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         description="Serve a page that shows a running graph or a replay in a browser: scene, plots, "
         "health of the nodes, controls. Joins the graph that was started on this machine, or the one of "
         "ROS_DOMAIN_ID. Ctrl-C ends it.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     arguments.add_scene_arguments(p)
     p.add_argument("--namespace", default="", help="namespace of the graph's nodes")

@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     Returns:
         0 if the bag has messages, otherwise 1.
     """
-    from dexstack.bags.file import count_messages
+    from dexstack.bags.file import BagReader
     from dexstack.cli.supervisor import attached_environment
     from dexstack.cli.tool_nodes import run_nodes
     from dexstack.graph.modes import NodeDescription
@@ -46,6 +46,6 @@ def run(args: argparse.Namespace) -> int:
     status = run_nodes([recorder], environment)
     if status:
         return status
-    counts, _ = count_messages(file)
+    counts = BagReader(file).counts()
     publish(args, "record", {"file": str(file), "messages": sum(counts.values()), "topics": counts})
     return 0 if counts else 1

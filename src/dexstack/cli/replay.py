@@ -26,13 +26,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         description="Publish the messages of an MCAP bag with the same bytes, topics and timing, in a "
         "separate ROS domain unless ROS_DOMAIN_ID is set; a truncated bag is played up to its end. Or draw a "
         "recording (.npz) of `dexstack up` or `dexstack eval --record`, into the folder of the recording.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument(
         "file",
         type=Path,
         metavar="FILE",
-        help="a bag (.mcap), a recording (.npz), or the folder of a recording",
+        help="a bag (.mcap or its folder), or a recording (.npz or its folder)",
     )
     p.add_argument("--film", type=Path, metavar="GIF", help="recordings: also make a film")
     p.add_argument(
@@ -56,7 +55,9 @@ def run(args: argparse.Namespace) -> int:
         0 if the bag was published or stopped by the user, or the recording was drawn; 1 if there is
         nothing to draw.
     """
-    if args.file.is_dir() or args.file.suffix == ".npz":
+    from dexstack.bags.file import is_bag
+
+    if args.file.suffix == ".npz" or (args.file.is_dir() and not is_bag(args.file)):
         return _draw(args)
     if args.film is not None:
         raise ConfigError("--film is for recordings (.npz); use `dexstack monitor` to see a bag")
@@ -136,16 +137,17 @@ def _draw(args: argparse.Namespace) -> int:
 
 
 def _play(args: argparse.Namespace) -> int:
-    from dexstack.bags.file import count_messages
+    from dexstack.bags.file import BagReader
     from dexstack.cli.supervisor import graph_environment
     from dexstack.cli.tool_nodes import run_nodes
     from dexstack.graph.modes import NodeDescription
 
-    counts, cut = count_messages(args.file)
-    if cut:
+    bag = BagReader(args.file)
+    counts = bag.counts()
+    if bag.cut:
         note(f"{args.file} is truncated or damaged: it is played up to there")
     values = {
-        "file": str(args.file.absolute()),
+        "file": str(bag.path.absolute()),
         "rate": args.rate,
         "loop": args.loop,
         "start_delay": args.delay,
@@ -158,6 +160,6 @@ def _play(args: argparse.Namespace) -> int:
         publish(
             args,
             "replay",
-            {"file": str(args.file), "messages": sum(counts.values()), "cut": cut, "topics": counts},
+            {"file": str(args.file), "messages": sum(counts.values()), "cut": bag.cut, "topics": counts},
         )
     return status

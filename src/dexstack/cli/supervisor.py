@@ -14,7 +14,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -41,6 +41,7 @@ LONGEST_DELAY = 5.0
 EXIT_CONFIG = 2
 DOMAINS = range(1, 102)
 """ROS domains whose ports are below Linux' ephemeral range."""
+LAST_DOMAIN = 232
 CLAIM = "dexstack-ros-domain-"
 """Prefix of the abstract socket by which a graph claims a free domain."""
 RUNNING = "dexstack-graph-"
@@ -55,18 +56,13 @@ def graph_environment(*, whole: bool = True) -> Iterator[dict[str, str]]:
     which the kernel removes with the process. A part of a graph finds the other parts in the local
     network, in ROS 2's default domain.
     """
-    environment = dict(os.environ)
+    environment = _environment()
     environment.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST" if whole else "SUBNET")
     if not whole:
         environment.setdefault("ROS_DOMAIN_ID", "0")
-    # sockets instead of shared memory: as cheap at these message sizes, and valid between machines
-    environment.setdefault("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
-    environment["PYTHONUNBUFFERED"] = "1"
-    if "ROS_DOMAIN_ID" in environment:
-        yield environment
-        return
     with contextlib.ExitStack() as stack:
-        environment["ROS_DOMAIN_ID"] = str(_claim_domain(stack))
+        if "ROS_DOMAIN_ID" not in environment:
+            environment["ROS_DOMAIN_ID"] = str(_claim_domain(stack))
         yield environment
 
 
@@ -79,15 +75,21 @@ def attached_environment() -> dict[str, str]:
     Raises:
         ConfigError: several such graphs are running.
     """
-    environment = dict(os.environ)
-    environment.setdefault("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
-    environment["PYTHONUNBUFFERED"] = "1"
+    environment = _environment()
     if "ROS_DOMAIN_ID" not in environment and (running := _running_domains()):
         if len(running) > 1:
             raise ConfigError(f"graphs run in ROS domains {', '.join(running)}; choose with ROS_DOMAIN_ID=…")
         environment["ROS_DOMAIN_ID"] = running[0]
         environment.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     return environment
+
+
+def _environment() -> dict[str, str]:
+    domain = os.environ.get("ROS_DOMAIN_ID", "0")
+    if not (domain.isdecimal() and int(domain) <= LAST_DOMAIN):
+        raise ConfigError(f"ROS_DOMAIN_ID must be a number from 0 to {LAST_DOMAIN}, got '{domain}'")
+    # sockets instead of shared memory: as cheap at these message sizes, and valid between machines
+    return {"FASTDDS_BUILTIN_TRANSPORTS": "UDPv4", **os.environ, "PYTHONUNBUFFERED": "1"}
 
 
 def _running_domains() -> list[str]:
@@ -100,15 +102,12 @@ def _running_domains() -> list[str]:
 
 def _claim_domain(stack: contextlib.ExitStack) -> int:
     for domain in DOMAINS:
-        with contextlib.ExitStack() as attempt:
+        with contextlib.ExitStack() as attempt, contextlib.suppress(OSError):
             claim = attempt.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
-            try:
-                claim.bind(f"\0{CLAIM}{domain}")
-                for participant in range(120):  # a port in use belongs to another node of this domain
-                    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as port:
-                        port.bind(("", 7410 + 250 * domain + 2 * participant))
-            except OSError:
-                continue
+            claim.bind(f"\0{CLAIM}{domain}")
+            for participant in range(120):  # a port in use belongs to another node of this domain
+                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as port:
+                    port.bind(("", 7410 + 250 * domain + 2 * participant))
             stack.push(attempt.pop_all())
             return domain
     raise ConfigError("all ROS domains of this machine are in use; set ROS_DOMAIN_ID")
@@ -133,7 +132,6 @@ def only_graph(domain: str, part: str, namespace: str) -> Iterator[None]:
 
 
 Process = subprocess.Popen | Forked
-Begin = Callable[[NodeDescription, Sequence[str], Mapping[str, str], TextIO, TextIO], Process]
 
 
 @dataclass
@@ -164,36 +162,6 @@ class _Child:
     """Failed starts in a row."""
 
 
-def execute(
-    node: NodeDescription,
-    arguments: Sequence[str],
-    environment: Mapping[str, str],
-    stdout: TextIO,
-    stderr: TextIO,
-) -> Process:
-    """Start a node in a new interpreter."""
-    return subprocess.Popen(
-        [*node.command, *arguments],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=stderr,
-        start_new_session=True,
-        preexec_fn=die_with_parent,
-    )
-
-
-def fork(
-    node: NodeDescription,
-    arguments: Sequence[str],
-    environment: Mapping[str, str],
-    stdout: TextIO,
-    stderr: TextIO,
-) -> Process:
-    """Start a node as a fork; see :class:`~dexstack.process.forked.Forked`."""
-    return Forked(node.module, arguments, environment, stdout, stderr)
-
-
 class Supervisor:
     """One run of a set of nodes.
 
@@ -202,7 +170,7 @@ class Supervisor:
         environment: environment of all nodes.
         logs: folder for one log and one parameter file per node.
         view: output of the node that ends the run.
-        begin: starts a node.
+        forked: start nodes as forks of this process (:class:`~dexstack.process.forked.Forked`).
     """
 
     def __init__(
@@ -211,10 +179,10 @@ class Supervisor:
         environment: Mapping[str, str],
         logs: Path,
         view: TextIO,
-        begin: Begin = execute,
+        *,
+        forked: bool = False,
     ) -> None:
-        self._environment, self._begin = dict(environment), begin
-        self._view = view
+        self._environment, self._view, self._forked = dict(environment), view, forked
         self._children = [_Child(node, logs / f"{node.name}.log") for node in nodes]
         self._end = End()
         self._signalled = False
@@ -275,9 +243,19 @@ class Supervisor:
             arguments += ["--params-file", str(path)]
         with child.log.open("a") as log:
             environment = {**node.environment, **self._environment}
-            child.process = self._begin(
-                node, arguments, environment, self._view if node.ends_run else log, log
-            )
+            stdout = self._view if node.ends_run else log
+            if self._forked:
+                child.process = Forked(node.module, arguments, environment, stdout, log)
+            else:
+                child.process = subprocess.Popen(
+                    [*node.command, *arguments],
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=stdout,
+                    stderr=log,
+                    start_new_session=True,
+                    preexec_fn=die_with_parent,
+                )
         child.started = now
 
     def _may_restart(self, child: _Child, code: int, now: float) -> bool:

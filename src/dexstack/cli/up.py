@@ -17,7 +17,7 @@ from typing import Any
 from dexstack.cli.monitor import HOST, PORT, page_parameters, page_url
 from dexstack.cli.output import add_json_argument, note, publish
 from dexstack.cli.replay import draw, read_recording
-from dexstack.cli.supervisor import Supervisor, fork, graph_environment, only_graph
+from dexstack.cli.supervisor import Supervisor, graph_environment, only_graph
 from dexstack.errors import ConfigError
 from dexstack.graph.modes import MODES, discovery_range
 from dexstack.process.threads import XLA_ONE_THREAD, prefer
@@ -37,9 +37,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     modes = parser.add_subparsers(dest="mode", metavar="MODE", required=True)
     for name, mode in MODES.items():
-        p = modes.add_parser(
-            name, help=mode.doc, description=mode.doc, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-        )
+        p = modes.add_parser(name, help=mode.doc, description=mode.doc)
         for a in mode.arguments:
             if a.name not in NOT_ARGUMENTS:
                 flag, metavar = "--" + a.name.replace("_", "-"), a.name.rpartition("_")[2].upper()
@@ -96,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
         environment["ROS_AUTOMATIC_DISCOVERY_RANGE"] = discovery_range(args.discovery, args.part)
         note(f"starting {len(nodes)} nodes in ROS domain {domain}; results in {results}")
         view = sys.stdout if live else sys.stderr
-        end = Supervisor(nodes, environment, results / "log", view=view, begin=fork).run()
+        end = Supervisor(nodes, environment, results / "log", view=view, forked=True).run()
     summary = _summary(recording)
     summary.update(stopped=end.stopped, restarts=end.restarts, results=str(results))
     if recording.is_file() and not args.no_report:

@@ -28,7 +28,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "pressures; the page switches the engine during the simulation. Ctrl-C ends it. With --out, write a "
         "self-contained page instead, with a film per engine and curves to compare. Controls stay at their "
         "initial values.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument("scene", type=Path, help="MJCF or URDF file")
     p.add_argument(

@@ -1,4 +1,4 @@
-"""What planners and supervisors share: observations, plans, costs and the planner's base class."""
+"""Observations, plans, costs, and the base class of planners."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Rows(NamedTuple):
     """Contacts of a step from a predicted state."""
 
     context: Any
-    """Of the model, see :meth:`~dexstack.control.models.base.StepModel.prepare`."""
+    """Context of the model, see :meth:`~dexstack.control.models.base.StepModel.prepare`."""
     phi: Float[Array, " C"]
     slope: Float[Array, "C V"]
     """∂φ/∂(displacement)."""

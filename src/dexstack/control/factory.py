@@ -46,16 +46,12 @@ RULES: dict[str, Callable[[Robot, ObjectModel, DetectorParams], ContactRule]] = 
 
 def gauss_newton(problem: Problem, params: Mapping[type, Any]) -> Mpc:
     """Return ContactSDF-MPC, compiled at its first plan."""
-    robot, obj, cost, weights, theta = problem
-    planner, detector = params[PlannerParams], params[DetectorParams]
+    planner, detector, robot = params[PlannerParams], params[DetectorParams], problem.robot
     return Mpc(
-        robot,
+        problem,
         make_model(planner, robot.chains, params),
-        cost,
-        theta,
-        weights,
         params=params[MpcParams],
-        rule=RULES[planner.contact_set](robot, obj, detector),
+        rule=RULES[planner.contact_set](robot, problem.obj, detector),
         capacity=detector.capacity,
     )
 

@@ -151,11 +151,13 @@ def _decompose(mesh: trimesh.Trimesh, limit: int, progress: Callable[[str], None
         import coacd  # noqa: F401  needed by the child process
     except ModuleNotFoundError:
         raise ConfigError(
-            f"the mesh fills {100 * share:.0f} % of its convex hull and must be decomposed, which needs coacd: "
+            f"the mesh fills {100 * share:.0f} % of its convex hull and must be decomposed, which needs "
+            "coacd: "
             "pip install 'dexstack[decompose]'"
         ) from None
     progress(
-        f"decomposing a mesh of {len(mesh.faces)} faces into convex parts, once, at most {SECONDS + HASTY_SECONDS:.0f} s"
+        f"decomposing a mesh of {len(mesh.faces)} faces into convex parts, once, at most "
+        f"{SECONDS + HASTY_SECONDS:.0f} s"
     )
     given = {"vertices": np.asarray(mesh.vertices), "faces": np.asarray(mesh.faces), "limit": np.array(limit)}
 
@@ -179,7 +181,8 @@ def _decompose(mesh: trimesh.Trimesh, limit: int, progress: Callable[[str], None
     best = found[int(np.argmin(errors))]
     if not fine:
         progress(
-            f"  coarse for lack of time: {len(_unpacked(best))} convex parts within {1e3 * min(errors):.1f} mm of the mesh; "
+            f"  coarse for lack of time: {len(_unpacked(best))} convex parts within {1e3 * min(errors):.1f} "
+            "mm of the mesh; "
             f"delete {cache_folder('parts')} to decompose it again on an idle machine"
         )
     return best

@@ -39,17 +39,20 @@ def load_mesh(path: str | Path) -> trimesh.Trimesh:
     longest = float(mesh.extents.max())
     if not MIN_SIZE <= longest <= MAX_SIZE:
         raise ConfigError(
-            f"the mesh {path} is {longest:.3g} m wide; meshes are in metres and {MIN_SIZE:g} m to {MAX_SIZE:g} m wide"
+            f"the mesh {path} is {longest:.3g} m wide; meshes are in metres and {MIN_SIZE:g} m to "
+            f"{MAX_SIZE:g} m wide"
         )
     mesh.merge_vertices()
     if not mesh.is_watertight:
         raise ConfigError(
-            f"the mesh {path} is not watertight (it has holes or open edges), so it has no inside and no mass; "
+            f"the mesh {path} is not watertight (it has holes or open edges), so it has no inside and no "
+            "mass; "
             "`dexstack object add` repairs it"
         )
     if not mesh.is_winding_consistent:
         raise ConfigError(
-            f"the faces of the mesh {path} do not agree on which side is out; `dexstack object add` repairs it"
+            f"the faces of the mesh {path} do not agree on which side is out; `dexstack object add` repairs "
+            "it"
         )
     mesh.fix_normals()
     if mesh.volume <= 0.0:

@@ -18,8 +18,14 @@ from typing import Any
 from dexstack.config import share_dir
 from dexstack.errors import ConfigError
 from dexstack.graph.arguments import ARGUMENTS, HARDWARE_PERCEPTION, OPTIONAL_NUMBERS, Argument, Value
-from dexstack.graph.check import check_run
-from dexstack.graph.settings import Spec, chosen_planner, node_parameters, parameter_files, unmatched_sections
+from dexstack.graph.settings import (
+    Spec,
+    check_run,
+    chosen_planner,
+    node_parameters,
+    parameter_files,
+    unmatched_sections,
+)
 from dexstack.hand.links import interface_of, wiring_of
 from dexstack.model.hand import HandModel, load_hand
 from dexstack.perception import require_camera

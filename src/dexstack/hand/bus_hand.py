@@ -15,7 +15,7 @@ from dexstack.hand.params import BusParams, CanHandParams
 from dexstack.process.realtime import lock_memory, make_ordinary, make_realtime
 
 ATTEMPTS = 3
-"""How often a question is asked, and a command given that the hand does not confirm."""
+"""Number of times that a request, or a command without confirmation, is sent."""
 LOOK = 0.01
 """Longest single wait [s]. Silence is counted in these, so that a machine that was paused does not
 look like a silent hand."""
@@ -112,8 +112,8 @@ class BusHand(ABC):
         """Wait until the hand confirms that its servo is off, and repeat the command until
         then. Raises TransportError."""
 
-    def _before_close(self) -> None:
-        """Send the last commands of :meth:`close`. Raises TransportError."""
+    def _before_close(self) -> None:  # noqa: B027
+        """Send the last commands of :meth:`close`, if there are any. Raises TransportError."""
 
     @property
     @abstractmethod

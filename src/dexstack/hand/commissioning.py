@@ -3,7 +3,7 @@
 The hand is limp at first and comes to rest under its weight. Then each joint, from the tip of a
 finger to its base, is pushed away from its nearer limit by a torque that grows from zero until the
 joint has moved by :data:`SWING`, and is pushed back; where it does not move, the other direction is
-tried. The torque is at most :data:`LARGEST_TORQUE` beyond what the model says that gravity takes.
+tried. The torque is at most :data:`LARGEST_TORQUE` beyond the weight according to the model.
 Joints that passed are held weakly, which keeps the links beyond the pushed joint from swinging; all
 others have no torque. Required: the right joint moves in the right direction, with a plausible
 slope, and all others stand still. Everything else ends in zero torque at once, with a diagnosis. A
@@ -47,7 +47,7 @@ TORQUE_RATE = 0.6
 """[N·m/s]"""
 PATIENCE = 0.5
 """Time for a joint to move, and to come back [s]."""
-SETTLE, AT_REST, SETTLE_TIMEOUT = 0.5, np.radians(0.4), 40.0
+SETTLE, AT_REST, SETTLE_TIMEOUT = 0.5, np.radians(0.4), 90.0
 """The hand is at rest when no smoothed angle changes by more than AT_REST in SETTLE [s]; it has
 SETTLE_TIMEOUT [s]."""
 SMOOTHING = 0.1
@@ -57,7 +57,7 @@ COAST = 0.03
 SILENCE = 0.05
 """Longest gap between two measurements [s]."""
 HOLD_GAIN, HOLD_TORQUE = 1.0, 0.03
-"""Of the joints that passed [N·m/rad, N·m]."""
+"""Gain [N·m/rad] and largest torque [N·m] with which joints that passed are held."""
 UNLIKE_MODEL, UNLIKE_OTHERS = 3.0, 1.6
 """Largest factors between the mobility of a joint and that of the model and of the hand's
 median."""
@@ -139,7 +139,7 @@ def commission(
     link.write(np.zeros(hand.lower.size))
     results = [run.results[joint] for joint in sorted(run.results)]
     if len(results) == JOINTS:
-        _compare(results)
+        _compare(link, results)
     return results
 
 
@@ -174,6 +174,8 @@ class _Push:
         """∫ torque dt [N·m·s]"""
         self.surplus = 0.0
         """The same of the torque beyond gravity."""
+        self.done = False
+        """The joint moved as far as it should."""
 
     def add(self, torque: float, moved: float, dt: float) -> None:
         self.torques.append(torque)
@@ -232,11 +234,12 @@ class _Run:
         self._changed = False
         self._side = 1.0 if self._start[joint] < 0.5 * (lower + upper) else -1.0
         out = self._push(1.0, lambda moved: moved >= SWING)
-        if out is None:  # at a stop or against an obstacle: try the other direction
-            self._pause()
+        if not out.done:  # at a stop or against an object: try the other direction
+            self._pause(0.2, check=False)
+            self._start = self._feedback.q.copy()
             self._side = -self._side
             out = self._push(1.0, lambda moved: moved >= SWING)
-        if out is None:
+        if not out.done:
             self._end(self._silent())
         self._pause(COAST)
         moved = self._moved()
@@ -245,7 +248,7 @@ class _Run:
         if not 1.0 / UNLIKE_MODEL <= factor <= UNLIKE_MODEL:
             self._end(_size(joint, factor))
         back = self._push(-1.0, lambda moved: moved <= BACK)
-        if back is None:
+        if not back.done and moved - self._moved() < MOVED:  # an object may have moved behind it
             self._end(f"{_named(joint)} does not come back with {self._largest:.2f} N·m")
         self._held.append(joint)
         self._pause(COAST)
@@ -259,8 +262,8 @@ class _Run:
         """Motion of the joint from its start, in the direction of the first push [rad]."""
         return float(self._side * (self._feedback.q[self._joint] - self._start[self._joint]))
 
-    def _push(self, direction: float, done: Callable[[float], bool]) -> _Push | None:
-        """Push until ``done(motion from the start)``; None if the joint does not move."""
+    def _push(self, direction: float, done: Callable[[float], bool]) -> _Push:
+        """Push until ``done(motion from the start)``, or until something is in the way."""
         load = max(direction * self._side * float(self._gravity(self._feedback.q)[self._joint]), 0.0)
         limit = LARGEST_TORQUE + load
         push, torque, origin = _Push(self._feedback.t, load), 0.0, self._moved()
@@ -269,20 +272,22 @@ class _Run:
             moved, dt = self._moved(), now.t - before.t
             push.add(torque, direction * (moved - origin), dt)
             self._largest = max(self._largest, torque)
-            self._check(moved, push, direction)
-            if done(moved):
-                self._step(0.0)
-                return push
-            if now.t - push.begin > PATIENCE:
-                return None if direction * (moved - origin) < MOVED else self._end(self._silent())
-            torque = min(torque + TORQUE_RATE * dt, limit)
+            push.done = done(moved)
+            if not self._blocked(moved):
+                self._check(moved, push, direction)
+                if not push.done and now.t - push.begin <= PATIENCE:
+                    torque = min(torque + TORQUE_RATE * dt, limit)
+                    continue
+            self._step(0.0)
+            return push
 
-    def _pause(self, seconds: float = 0.2) -> None:
+    def _pause(self, seconds: float, check: bool = True) -> None:
         """Hold without pushing."""
         until = self._feedback.t + seconds
         while self._feedback.t < until:
             self._step(0.0)
-            self._check(self._moved(), None, 1.0)
+            if check:
+                self._check(self._moved(), None, 1.0)
 
     def _step(self, torque: float) -> Feedback:
         """Send the torque of the pushed joint and of those that are held; return the next
@@ -298,6 +303,12 @@ class _Run:
         return self._feedback
 
     # --- checks
+
+    def _blocked(self, moved: float) -> bool:
+        """Return True if the joint moves another one, through an object between the two."""
+        away = np.abs(self._feedback.q - self._start)
+        away[self._joint] = 0.0
+        return moved > 3.0 * MOVED and bool(away.max() > STILL)
 
     def _check(self, moved: float, push: _Push | None, direction: float) -> None:
         joint = self._joint
@@ -355,12 +366,13 @@ def _size(joint: int, factor: float) -> str:
     return f"{moved}: the supply is weak, or the scale is wrong"
 
 
-def _compare(results: list[JointResult]) -> None:
+def _compare(link: Link, results: list[JointResult]) -> None:
     """Compare the mobilities with the median of the hand."""
     mobility = np.array([r.mobility for r in results])
     factor = mobility / np.median(mobility)
     worst = int(np.argmax(factor))
     if factor[worst] > UNLIKE_OTHERS:
+        link.servo_off()
         raise Miswired(f"{_named(worst)} moved {factor[worst]:.1f} times as far as the other joints", worst)
 
 

@@ -50,10 +50,10 @@ class Emulation:
 
 @dataclass(frozen=True)
 class Wiring:
-    """How the hands of one family are connected."""
+    """Connections of the hands of one family."""
 
     interfaces: tuple[str, ...]
-    """Of :class:`BusParams`; the first is the usual one of a real hand."""
+    """Interfaces of :class:`BusParams`; the first is the usual one of a real hand."""
     emulated: str
     """The interface of an emulated hand in real time."""
     link: Callable[[HandModel, BusParams, Settings], BusHand]
@@ -153,7 +153,8 @@ def wiring_of(hand: HandModel) -> Wiring:
     """
     if hand.family not in WIRINGS:
         raise ConfigError(
-            f"the hand '{hand.name}' is simulated only: drivers know hands of the families {', '.join(WIRINGS)}"
+            f"the hand '{hand.name}' is simulated only: drivers know hands of the families "
+            f"{', '.join(WIRINGS)}"
         )
     return WIRINGS[hand.family]
 
@@ -169,7 +170,8 @@ def interface_of(hand: HandModel, interface: str) -> str:
         return wiring.interfaces[0]
     if interface not in wiring.interfaces:
         raise ConfigError(
-            f"the hand '{hand.name}' is not reached by {interface}: its interfaces are {', '.join(wiring.interfaces)}"
+            f"the hand '{hand.name}' is not reached by {interface}: its interfaces are "
+            f"{', '.join(wiring.interfaces)}"
         )
     return interface
 

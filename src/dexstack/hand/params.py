@@ -28,11 +28,13 @@ class HandParams:
     applied_command_every: int = param(3, "publish hand/applied_command at every n-th feedback", 1, 1000)
     consent: str = param(
         "",
-        "consent to move: person (service enable), mode (start of the graph); empty: person on hardware, else mode",
+        "consent to move: person (service enable), mode (start of the graph); empty: person on "
+        "hardware, else mode",
     )
     command_owners: str = param(
         "teleop trajectory mpc",
-        "node names that may take joint_command from each other, highest priority first; others have the lowest",
+        "node names that may take joint_command from each other, highest priority first; others have "
+        "the lowest",
     )
     hold_time: float = param(60.0, "how long the hand holds after success [s]", 1.0, 3600.0)
     hold_temperature: int = param(60, "temperature of a sensor that ends holding [°C]", 20, 100)
@@ -49,7 +51,8 @@ class BusParams:
 
     interface: str = param(
         "",
-        "socketcan, pcan, udp_multicast, virtual (CAN); serial, pty (serial line); empty: no bus, the hand is a topic",
+        "socketcan, pcan, udp_multicast, virtual (CAN); serial, pty (serial line); empty: no bus, "
+        "the hand is a topic",
     )
     channel: str = param(
         "",
@@ -119,8 +122,10 @@ class CanHandParams:
     )
     status_faults: int = param(
         0x0A,
-        "status bits that switch the servo off. Sources disagree: bit 2 is a temperature throttle or a communication "
-        "fault and is set on hands in order; bit 3 is a communication fault, bit 4 over-temperature of the palm",
+        "status bits that switch the servo off. Sources disagree: bit 2 is a temperature throttle or "
+        "a communication "
+        "fault and is set on hands in order; bit 3 is a communication fault, bit 4 over-temperature "
+        "of the palm",
         0,
         254,
     )

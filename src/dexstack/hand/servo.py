@@ -211,7 +211,7 @@ class ServoLaw:
         self._q, self._dq, self._qd, self._tau, self._tmp, self._pd = (np.zeros(n) for _ in range(6))
         self._q_applied, self._q_command = np.full(n, np.nan), np.full(n, np.nan)
         self.faults: dict[Fault, int] = dict.fromkeys(Fault, 0)
-        """How often each kind of input was refused since construction."""
+        """Number of refused inputs of each kind since construction."""
         self._damping = np.array(hand.damping, float)
         self._start_watch(watch or WatchParams())
         self.trip: Trip | None = None

@@ -63,7 +63,8 @@ class Motion:
             or (self.velocities is not None and self.velocities.shape != (k, j))
         ):
             raise ConfigError(
-                f"every point of a trajectory needs a time and one position (and velocity) per joint, here {j}"
+                "every point of a trajectory needs a time and one position (and velocity) per joint, "
+                f"here {j}"
             )
         arrays = [self.times, self.positions, *([] if self.velocities is None else [self.velocities])]
         if not all(np.isfinite(a).all() for a in arrays):

@@ -208,6 +208,11 @@ class MotionWatch:
         self._yes, self._too = np.zeros(n, bool), np.zeros(n, bool)
         self.forget()
 
+    @property
+    def opposed(self) -> np.ndarray:
+        """Present motion of each joint against its own torque (n,) [rad]."""
+        return self._against.went
+
     def forget(self) -> None:
         """Start again, as after enabling the servo."""
         self._bad = 0

@@ -1,2 +1,2 @@
-"""A world fitted to a recording: which masses, frictions and gains make MuJoCo move as the object
-and the joints did."""
+"""Identification of a plant: mass, friction, motors and delay fitted to a recording through rollouts of
+a simulated plant."""

@@ -1,11 +1,10 @@
-"""A motion of the fingers that tells what a plant has: every joint swings about the pose in which
-the object lies, in its own rhythm.
+"""Motion of the fingers that excites the quantities to identify: every joint swings about the pose in
+which the object lies, at its own frequencies.
 
-A joint that turns round shows dry friction, one that is fast its damping, one that lags the motors
-and the delay; what it pushes shows mass and friction. The motion keeps inside the joints' limits of
-place and speed, begins and ends slowly, and is rehearsed in simulation before anybody plays it:
-there no joint may need all its torque or stay behind, and the object must stay where it is held,
-also on other surfaces than believed.
+Reversals show dry friction, fast motion damping, lag the motors and the delay, and pushing the
+object its mass and friction. The motion keeps the joints' limits of position and speed, begins and
+ends smoothly, and is first rehearsed in simulation: no joint may saturate or lag, and the object
+must not fall, also on surfaces other than the nominal one.
 """
 
 from __future__ import annotations
@@ -26,39 +25,39 @@ if TYPE_CHECKING:
     from dexstack.model.hand import HandModel
 
 SWINGS = (0.3, 0.2, 0.15, 0.1, 0.06)
-"""Amplitudes that are tried, the largest first [rad]: the farther joints go, the more they tell."""
+"""Amplitudes that are tried, the largest first, since larger swings are more informative [rad]."""
 RHYTHM = (2.0, 8.0)
-"""Of a joint's two swings [rad/s]: slow enough for the servo to follow, fast enough to tell lag
-from stiffness."""
+"""Range of a joint's two frequencies [rad/s]: slow enough for the servo, fast enough to distinguish
+lag from stiffness."""
 APPROACH, EASE = 2.0, 1.0
-"""Time to the first point, and to full swing and from it [s]."""
+"""Time to the first point, and to and from the full amplitude [s]."""
 POINTS = 0.04
 """Time between two points [s]."""
 MARGIN = 0.03
-"""From the joint limits [rad]."""
+"""Margin to the joint limits [rad]."""
 WORLDS = AS_BELIEVED, World(friction=0.4), World(mass=2.0, friction=1.3)
-"""In which a motion is rehearsed."""
+"""Worlds in which a motion is rehearsed."""
 BEHIND, TORQUE = 0.25, 0.9
-"""A joint may be so far from its target [rad], and need this share of its largest torque."""
+"""Largest lag of a joint [rad], and largest share of its torque limit."""
 
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """What a motion did in simulation."""
+    """Result of a motion in simulation."""
 
     moved: float
-    """How far the object was from its start at most [m]."""
+    """Largest distance of the object from its start [m]."""
     behind: float
-    """Of the joint that was farthest from its target [rad]."""
+    """Largest distance of a joint from its target [rad]."""
     torque: float
-    """Largest share of a joint's torque limit that its servo asked for."""
+    """Largest share of a joint's torque limit that its servo requested."""
     trip: str
-    """Why the servo took the torque away; empty if it did not."""
+    """Reason for a trip of the servo; empty without one."""
     dropped: bool
 
     @property
     def why_not(self) -> str:
-        """Why nobody should play it; empty if nothing speaks against it."""
+        """Reason to reject the motion; empty without one."""
         if self.trip:
             return f"the servo trips: {self.trip}"
         if self.dropped:
@@ -69,13 +68,13 @@ class Rehearsal:
 
 
 def swinging(hand: HandModel, rest: np.ndarray, swing: float, seconds: float, seed: int = 0) -> Motion:
-    """All joints about a pose, each as the sum of two sines.
+    """Return the motion of all joints about a pose, each as the sum of two sines.
 
     Args:
         rest: (N,) [rad].
         swing: amplitude [rad], less where a joint's range is narrower.
-        seconds: from the first swing to the last [s].
-        seed: draws rhythms and phases.
+        seconds: duration of the swings [s].
+        seed: draws frequencies and phases.
     """
     rng = np.random.default_rng(seed)
     low, high = hand.lower + MARGIN, hand.upper - MARGIN
@@ -92,7 +91,7 @@ def swinging(hand: HandModel, rest: np.ndarray, swing: float, seconds: float, se
 
 
 def rehearse(task: Task, servo: ServoParams, motion: Motion, world: World = AS_BELIEVED) -> Rehearsal:
-    """Play a motion in MuJoCo from the task's start."""
+    """Simulate a motion in MuJoCo from the task's start."""
     believed, actual = task.scene(), task.scene(world)
     plant, law = make_plant("mujoco", actual.robot, actual.obj), task.servo(believed.robot, servo)
     path = Path(believed.robot, motion, believed.rest)
@@ -121,23 +120,24 @@ def rehearse(task: Task, servo: ServoParams, motion: Motion, world: World = AS_B
 def excitation(
     task: Task, servo: ServoParams, seconds: float, say: Callable[[str], Any] = lambda text: None
 ) -> Motion:
-    """The largest swing that nothing speaks against in any rehearsal.
+    """Return the motion of the largest amplitude that passes all rehearsals.
 
     Args:
-        seconds: how long the joints swing [s].
-        say: progress.
+        seconds: duration of the swings [s].
+        say: called with lines of progress.
 
     Raises:
-        ConfigError: something speaks against all of them.
+        ConfigError: no amplitude passes.
     """
     scene = task.scene()
     for swing in SWINGS:
         motion = swinging(scene.robot, scene.rest, swing, seconds)
         Path(scene.robot, motion, scene.rest)
         against = next(filter(None, (rehearse(task, servo, motion, world).why_not for world in WORLDS)), "")
-        say(f"joints swing by {swing:g} rad: {against or 'rehearsed, nothing speaks against it'}")
+        say(f"joints swing by {swing:g} rad: {against or 'the rehearsal passed'}")
         if not against:
             return motion
     raise ConfigError(
-        f"no swing of the joints about the start of '{scene.obj.name}' is safe: with {SWINGS[-1]:g} rad {against}"
+        f"no swing of the joints about the start of '{scene.obj.name}' is safe: with {SWINGS[-1]:g} rad "
+        f"{against}"
     )

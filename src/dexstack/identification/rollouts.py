@@ -1,5 +1,5 @@
-"""Short rollouts from measured states, many at once, in any plant: what a world says against what
-was measured."""
+"""Short rollouts from measured states, in batches and in any plant, to compare with the
+measurements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from dexstack.errors import ConfigError
 from dexstack.hand.servo import ServoParams
-from dexstack.learning.transitions import rotation_between, segments, velocities
+from dexstack.learning.transitions import RECORDED, rotation_between, segments, velocities
 from dexstack.model.scene import JointLayout, robot_scene
 from dexstack.plants import engine_errors, plant_params, scene_plant
 from dexstack.plants.engines import Scene, State, rollout
@@ -21,16 +21,16 @@ from dexstack.plants.scene_plant import stiffened
 from dexstack.tasks.base import Task, World
 
 LONGEST_PERIOD = 0.1
-"""Samples farther apart in time are not of one stretch [s]."""
+"""Longest time between two samples of one stretch [s]."""
 SETTLED = 0.4
-"""After so long the servo has forgotten how a stretch began [s]."""
+"""Time after which the servo's state no longer depends on the start of a stretch [s]."""
 NOISE = (5e-3, 1e-3, 2e-2)
-"""How far joints [rad], the object's place [m] and its orientation [rad] may be from a model that
-is right, to begin with."""
+"""Units of residuals: expected errors of a correct model in joints [rad], the object's position [m]
+and its orientation [rad]."""
 
 OFF_CENTRE = 1e-5
-"""The object's centre of mass is at least so far from the origin of its frame [m]: MuJoCo's
-rollouts share buffers, which it lays out otherwise where the two are one."""
+"""Least distance of the object's centre of mass from the origin of its frame [m]: MuJoCo lays out
+buffers, which its rollouts share, differently where the two coincide."""
 
 
 class Windows(NamedTuple):
@@ -48,13 +48,12 @@ class Windows(NamedTuple):
     """(W, S, nq)"""
 
     def take(self, index: np.ndarray) -> Windows:
-        """Some of them."""
+        """Return the windows at an index."""
         return Windows(*(x[index] for x in self))
 
 
 class Targets(NamedTuple):
-    """What the servo was to follow, evenly spaced in time, with its limit on the target's speed
-    applied."""
+    """Targets of the servo, evenly spaced in time, with its limit on the target's speed applied."""
 
     t: np.ndarray
     """(K,) [s]"""
@@ -63,36 +62,25 @@ class Targets(NamedTuple):
 
 
 def in_order(recording: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The recording with times that never go back: where they do, another rollout begins a second
-    later."""
+    """Return the recording with increasing times: where they go back, another rollout begins, one
+    second later."""
     t = np.asarray(recording["t"], float)
     back = np.diff(t, prepend=t[:1])
     later = np.cumsum(np.where(back < 0.0, 1.0 - back, 0.0))
-    return {
-        **recording,
-        **{
-            name: np.asarray(recording[name], float) + later
-            for name in ("t", "t_command")
-            if name in recording
-        },
-    }
+    times = [name for name in ("t", "t_command") if name in recording]
+    return {**recording, **{name: np.asarray(recording[name], float) + later for name in times}}
 
 
 def cut_windows(recording: Mapping[str, np.ndarray], samples: int, most: int, where: object) -> Windows:
-    """Stretches of ``samples`` samples in which nobody intervened; where there are more, those in
-    which joints and object move most.
+    """Return at most ``most`` stretches of ``samples`` samples without interruption, those with the
+    most motion of joints and object.
 
     Raises:
         ConfigError: there are fewer than eight such stretches.
     """
-    arrays = {
-        k: np.asarray(v, float)
-        for k, v in recording.items()
-        if k in ("t", "pose_WO", "q", "q_command", "qd", "twist_WO", "rollout")
-    }
-    finite = np.isfinite(np.column_stack([arrays[name] for name in ("t", "pose_WO", "q", "q_command")])).all(
-        axis=1
-    )
+    names = (*RECORDED, "qd", "twist_WO", "rollout")
+    arrays = {name: np.asarray(recording[name], float) for name in names if name in recording}
+    finite = np.isfinite(np.column_stack([arrays[name] for name in RECORDED])).all(axis=1)
     state = np.concatenate([arrays["q"], arrays["pose_WO"]], axis=1)
     rows = []
     for first, last in segments(arrays, finite, LONGEST_PERIOD):
@@ -102,7 +90,8 @@ def cut_windows(recording: Mapping[str, np.ndarray], samples: int, most: int, wh
             rows.append((state[k], np.concatenate([qd[k - first], twist[k - first]]), arrays["t"][k], k))
     if len(rows) < 8:
         raise ConfigError(
-            f"{where} holds {len(rows)} stretches of {samples} samples without a break; 8 or more are needed"
+            f"{where} contains {len(rows)} stretches of {samples} samples without interruption; 8 or more "
+            "are needed"
         )
     q, v, t, at = (np.array(column) for column in zip(*rows, strict=True))
     index = at[:, None] + 1 + np.arange(samples)
@@ -112,18 +101,15 @@ def cut_windows(recording: Mapping[str, np.ndarray], samples: int, most: int, wh
 
 
 def applied_targets(recording: Mapping[str, np.ndarray], servo: ServoParams) -> Targets:
-    """The commands of a recording as the servo follows them, without delay; see
+    """Return the commands of a recording as followed by the servo without delay, see
     :class:`dexstack.hand.servo.ServoLaw`.
 
-    A command is of the time ``t_command`` where the recording has it, else of its row.
+    A command has the time ``t_command`` where the recording contains it, else that of its row.
     """
-    t, q = (
-        np.asarray(recording.get("t_command", recording["t"]), float),
-        np.asarray(recording["q_command"], float),
-    )
-    good = (
-        np.isfinite(q).all(axis=1) & np.isfinite(t) & (np.diff(t, prepend=-np.inf) != 0.0)
-    )  # a command may stand in several rows
+    t = np.asarray(recording.get("t_command", recording["t"]), float)
+    q = np.asarray(recording["q_command"], float)
+    new = np.diff(t, prepend=-np.inf) != 0.0  # a command may be in several rows
+    good = np.isfinite(q).all(axis=1) & np.isfinite(t) & new
     t, q = t[good], q[good]
     edge = np.flatnonzero((np.diff(t) <= 0.0) | (np.diff(t) > LONGEST_PERIOD)) + 1
     parts_t, parts_q = [], []
@@ -141,7 +127,7 @@ def applied_targets(recording: Mapping[str, np.ndarray], servo: ServoParams) -> 
 
 
 def servo_of(task: Task, settings: Mapping[type, Any]) -> ServoParams:
-    """The block of a task's joint servo.
+    """Return the parameters of a task's joint servo.
 
     Raises:
         ConfigError: the task's robot has another servo.
@@ -155,26 +141,26 @@ def servo_of(task: Task, settings: Mapping[type, Any]) -> ServoParams:
 
 
 class Simulated(NamedTuple):
-    """A plant whose rollouts predict."""
+    """A simulated plant for predictions."""
 
     name: str = "mujoco"
     params: Any = None
-    """Of the plant; None: its defaults."""
+    """Parameters of the plant; None: defaults."""
 
 
 MUJOCO = Simulated()
 
 
 class Predictor:
-    """What worlds say of windows.
+    """Predictions of windows in given worlds.
 
     Args:
-        task: whose scene it is.
-        servo: gains of its robot's servo.
-        plant: in which physics.
+        task: provides the scene.
+        servo: gains of the robot's servo.
+        plant: simulated plant.
 
     Raises:
-        ConfigError: an unknown plant, one whose libraries are not installed, or a user's own
+        ConfigError: an unknown plant, one whose libraries are not installed, or a user's plant
             without a scene.
     """
 
@@ -184,30 +170,23 @@ class Predictor:
 
     @engine_errors()
     def scene(self, world: World) -> Scene:
-        """The scene in a world, with the servo as actuators.
+        """Return the scene in a world, with the servo as actuators.
 
         Raises:
-            ConfigError: what the plant refuses.
+            ConfigError: the plant rejects the world.
         """
         scene, servo = self._task.scene(world), self._servo
-        held = 0.5 * (
-            servo.period - self._params.dt
-        )  # a plant holds a torque for a period, rollouts for a step: it answers old joints
-        obj = (
-            scene.obj
-            if np.linalg.norm(scene.obj.com) > OFF_CENTRE
-            else replace(scene.obj, com=(OFF_CENTRE, 0.0, 0.0))
-        )
+        held = 0.5 * (servo.period - self._params.dt)  # mean age of the plant's torque beyond a rollout's
+        obj = scene.obj
+        if np.linalg.norm(obj.com) <= OFF_CENTRE:
+            obj = replace(obj, com=(OFF_CENTRE, 0.0, 0.0))
         spec = robot_scene(scene.robot, obj)
-        for name, effort in zip(scene.robot.joint_names, scene.robot.effort, strict=True):
+        kp, kd = world.torque * servo.kp, world.torque * servo.kd
+        for name, effort in zip(scene.robot.joint_names, world.torque * scene.robot.effort, strict=True):
             motor = spec.add_actuator(name=name, trntype=mujoco.mjtTrn.mjTRN_JOINT, target=name)
-            motor.biastype, kp, kd = (
-                mujoco.mjtBias.mjBIAS_AFFINE,
-                world.torque * servo.kp,
-                world.torque * servo.kd,
-            )
+            motor.biastype = mujoco.mjtBias.mjBIAS_AFFINE
             motor.gainprm[0], motor.biasprm[:3] = kp, (0.0, -kp, kp * held - kd)
-            motor.forcelimited, motor.forcerange = True, (-world.torque * effort, world.torque * effort)
+            motor.forcelimited, motor.forcerange = True, (-effort, effort)
         if servo.gravity_compensation:
             for body in scene.robot.bodies:
                 spec.body(body.name).gravcomp = world.torque
@@ -216,20 +195,16 @@ class Predictor:
     def predict(
         self, worlds: Sequence[tuple[World, float]], windows: Windows, targets: Targets
     ) -> np.ndarray:
-        """(worlds, W, S, nq) under worlds with their delays [s]; not finite where a rollout
-        diverges."""
+        """Return predictions (worlds, W, S, nq) in worlds with their delays [s]; not finite where a
+        rollout diverges."""
         scenes = [self.scene(world) for world, _ in worlds]
         W, dt = len(windows.t), self._params.dt
         steps = int(np.ceil(windows.after.max() / dt)) + 1
         layout = JointLayout(scenes[0].model)
-        joints, rates = layout.coordinates(windows.q[:, :-7]), layout.rates(windows.v[:, :-6])
-        q, v = (
-            np.concatenate([joints, windows.q[:, -7:]], axis=1),
-            np.concatenate([rates, windows.v[:, -6:]], axis=1),
-        )
+        q = np.concatenate([layout.coordinates(windows.q[:, :-7]), windows.q[:, -7:]], axis=1)
+        v = np.concatenate([layout.rates(windows.v[:, :-6]), windows.v[:, -6:]], axis=1)
         start = State(np.zeros(W), q, v, np.zeros((W, 0)))
-        # a step holds the target of its middle; a command waits for the servo's next tick, half a
-        # period on average
+        # a step uses the target at its middle; a command waits half a servo period on average
         at = windows.t[:, None] + dt * (0.5 + np.arange(steps)) - 0.5 * self._servo.period
         control = np.stack([self._controls(targets, at - delay) for _, delay in worlds])
         state = rolled(scenes, start, control).reshape(len(worlds), W, steps + 1, -1)
@@ -239,20 +214,18 @@ class Predictor:
 
     @staticmethod
     def _controls(targets: Targets, t: np.ndarray) -> np.ndarray:
-        """(W, T, N) targets at times (W, T), linear in between, so that a delay has a
+        """Return targets (W, T, N) at times (W, T), interpolated so that a delay has a
         derivative."""
         return np.stack([np.interp(t, targets.t, q) for q in targets.q.T], axis=-1)
 
 
 def rolled(scenes: Sequence[Scene], start: State, controls: np.ndarray) -> np.ndarray:
-    """(K W, T + 1, nq) of K scenes from W states each, under controls (K, W, T, nu); where one
-    diverges all of it is NaN."""
+    """Return rollouts (K W, T + 1, nq) of K scenes from W states each, under controls (K, W, T, nu);
+    a rollout that diverges is NaN."""
     K, W, T, nu = controls.shape
     each = [scene for scene in scenes for _ in range(W)]
-    starts, controls = (
-        State(*(np.tile(x, (K, *(1,) * (x.ndim - 1))) for x in start)),
-        controls.reshape(K * W, T, nu),
-    )
+    starts = State(*(np.tile(x, (K, *(1,) * (x.ndim - 1))) for x in start))
+    controls = controls.reshape(K * W, T, nu)
     try:
         return rollout(each, starts, controls).q
     except FloatingPointError:
@@ -264,7 +237,7 @@ def rolled(scenes: Sequence[Scene], start: State, controls: np.ndarray) -> np.nd
 
 
 def _at(path: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """(…, W, S, nq) of paths (…, W, T, nq) at steps (W, S) that are no whole numbers."""
+    """Interpolate paths (…, W, T, nq) at fractional steps (W, S)."""
     low = np.minimum(step.astype(int), path.shape[2] - 2)
     part = (step - low)[..., None]
     each = np.arange(path.shape[1])[:, None]
@@ -272,13 +245,11 @@ def _at(path: np.ndarray, step: np.ndarray) -> np.ndarray:
 
 
 def differences(predicted: np.ndarray, measured: np.ndarray) -> np.ndarray:
-    """(…, nv) measured against predicted (…, nq), in units of :data:`NOISE`: joints, place,
-    rotation."""
+    """Return predicted minus measured states (…, nq) as (…, nv) in units of :data:`NOISE`: joints,
+    position, rotation."""
     n = measured.shape[-1] - 7
-    joints, place = (
-        (predicted[..., :n] - measured[..., :n]) / NOISE[0],
-        (predicted[..., n : n + 3] - measured[..., n : n + 3]) / NOISE[1],
-    )
+    joints = (predicted[..., :n] - measured[..., :n]) / NOISE[0]
+    place = (predicted[..., n : n + 3] - measured[..., n : n + 3]) / NOISE[1]
     shape = np.broadcast_shapes(predicted.shape, measured.shape)[:-1]
     quats = (np.broadcast_to(x[..., n + 3 :], (*shape, 4)).reshape(-1, 4) for x in (measured, predicted))
     turn = rotation_between(*quats).reshape(*shape, 3) / NOISE[2]

@@ -1,5 +1,5 @@
-"""An identified world as the planner's θ: what it believes of hand and object, changed by the
-factors that a recording tells."""
+"""An identified world as the planner's θ: its nominal model of hand and object, scaled by the
+identified factors."""
 
 from __future__ import annotations
 
@@ -16,33 +16,31 @@ if TYPE_CHECKING:
 
 
 def theta_of_world(task: Task, settings: Mapping[type, Any], world: World) -> ModelParams:
-    """θ of the task's planner, did it know the world.
+    """Return θ of the task's planner for a known world.
 
-    - ``mass``: ``mass``, and all of ``inertia``, because the mass changes and not how it is
-        distributed.
-    - ``size``: the rotations of ``inertia``, by its square.
-    - ``friction``: ``friction``, the one μ that the planner has for all contacts.
-    - ``torque``: ``stiffness`` and ``cover``, because a motor that gives a share of what is asked
-        is a servo with that share of its gains.
-    - ``joint_damping``: ``cover``, which says how far stiffness against damping moves a joint in
-        one step.
-    - ``joint_friction``, ``joint_armature``: nothing, because the model has no dry friction, and
-        joints without inertia.
-    - ``contact_stiffness``: nothing, because the model's contacts are as stiff as ``sigma`` says,
-        which smooths them.
-    - ``com_x``, ``com_y``, ``com_z``: nothing, because the model has the centre of mass in the
-        origin of the object's frame.
+    - ``mass`` scales ``mass`` and all of ``inertia``, whose distribution is unchanged.
+    - ``size`` scales the rotations of ``inertia`` by its square.
+    - ``friction`` scales ``friction``, the planner's only μ.
+    - ``torque`` changes ``stiffness`` and ``cover``, because a motor that applies a share of the
+      request is a servo with that share of the gains.
+    - ``joint_damping`` changes ``cover``, the motion of a joint in one step by stiffness against
+      damping.
+    - ``joint_friction`` and ``joint_armature`` change nothing: the model has no dry friction and no
+      joint inertia.
+    - ``contact_stiffness`` changes nothing: the model's contacts are as stiff as the smoothing by
+      ``sigma``.
+    - ``com_x``, ``com_y`` and ``com_z`` change nothing: the model's centre of mass is the origin of
+      the object's frame.
 
-    A delay changes nothing either: it is the planner's ``command_delay``. ``sigma`` is no physical
-    quantity and stays.
+    A delay is the planner's ``command_delay``, not θ. ``sigma`` is not physical and unchanged.
 
     Args:
-        settings: one object of every parameter class; what a learned θ among them says is not used,
-            because factors are of the models.
+        settings: one object of every parameter class; a learned θ among them is not used, because
+            factors refer to the models.
 
     Returns:
-        Joints N, units as in :class:`~dexstack.control.problem.ModelParams`; for ``World()`` the
-        planner's own.
+        θ for N joints, units as in :class:`~dexstack.control.problem.ModelParams`; for ``World()``
+        the planner's own.
 
     Raises:
         ConfigError: a factor that the task's robot does not have.

@@ -1,5 +1,4 @@
-"""What is looked for, in numbers that may be anything: logarithms of what is positive, with what is
-known beforehand."""
+"""Quantities to identify as unbounded numbers, logarithms of positive ones, with their priors."""
 
 from __future__ import annotations
 
@@ -14,45 +13,35 @@ from dexstack.tasks.base import OFFSETS, World
 
 
 class Unknown(NamedTuple):
-    """One number that is looked for, with a normal distribution of what it may be before anything
-    is measured."""
+    """One quantity to identify, with its normal prior."""
 
     name: str
     unit: str
     positive: bool
-    """Looked for as its logarithm."""
+    """True if its logarithm is fitted."""
     first: float
-    """Middle of that distribution, in ``unit``."""
+    """Mean of the prior, in ``unit``."""
     spread: float
-    """Its standard deviation: of the logarithm where positive, else in ``unit``."""
+    """Standard deviation of the prior: of the logarithm if positive, else in ``unit``."""
     says: str
     floor: float = 0.01
-    """Standard deviation that no recording brings down, as ``spread``: the rollouts' servo has no
-    ticks."""
+    """Least standard deviation of a result, as ``spread``: the rollouts' servo has no ticks."""
     least: float = 0.0
-    """The same in ``unit`` of what is positive: that of a small number is no smaller."""
+    """Least standard deviation of a positive quantity in ``unit``."""
 
 
 DELAY = "delay"
 MOST = 60
-"""Most windows of a recording that are fitted, unless it is said: intervals are hardly wider than
-their floors with as many."""
+"""Default largest number of windows of a recording, with which intervals are close to their
+floors."""
 UNKNOWNS = (
     Unknown("mass", "", True, 1.0, 0.7, "factor on the object's mass"),
     Unknown("size", "", True, 1.0, 0.05, "factor on the object's size"),
     Unknown("friction", "", True, 1.0, 0.5, "factor on the sliding friction of object, palm and fingers"),
-    Unknown("torque", "", True, 1.0, 0.3, "share of the torques asked for that the motors give"),
+    Unknown("torque", "", True, 1.0, 0.3, "share of the requested torques that the motors apply"),
     Unknown("joint_damping", "", True, 1.0, 0.5, "factor on the joints' damping"),
     Unknown("joint_friction", "N m", True, 0.005, 1.5, "dry friction in every joint", least=3e-4),
-    Unknown(
-        "joint_armature",
-        "kg m²",
-        True,
-        1e-4,
-        1.5,
-        "inertia of the motors as every joint feels it",
-        least=1e-5,
-    ),
+    Unknown("joint_armature", "kg m²", True, 1e-4, 1.5, "inertia of the motor at every joint", least=1e-5),
     Unknown("contact_stiffness", "", True, 1.0, 1.0, "factor on the stiffness of contacts", 0.05),
     *(
         Unknown(name, "m", False, 0.0, 0.005, f"the object's centre of mass along its {name[-1]} axis", 5e-4)
@@ -64,21 +53,21 @@ UNKNOWNS = (
         False,
         0.02,
         0.03,
-        "from a command's stamp, or its row where a recording has no stamps, to its action; less than 0 where the row is later",
-        9e-4,  # up to a servo's period of 3 ms, evenly spread: all rows of a recording may come at one phase of it
+        "from a command's stamp, or from its row without stamps, to its action; negative if the row is later",
+        9e-4,  # uniform over a servo period of 3 ms: all rows of a recording may have the same phase
     ),
 )
-"""All but the delay are fields of :class:`~dexstack.tasks.base.World`."""
+"""All quantities; all but the delay are fields of :class:`~dexstack.tasks.base.World`."""
 USUAL = tuple(
     u.name for u in UNKNOWNS if u.name not in (*OFFSETS, "size", "joint_armature", "contact_stiffness")
 )
-"""What is looked for unless it is said: most objects are measured and even inside, most motors'
-inertia is in their data sheets, contacts tell of their stiffness only in impacts, and each further
-unknown takes a tenth as long again."""
+"""Default quantities: most objects are measured and uniform, most motors' inertia is in their data
+sheets, contacts show their stiffness only in impacts, and each further unknown takes a tenth of the
+time in addition."""
 
 
 def chosen(names: Sequence[str], also: Sequence[str] = ()) -> tuple[Unknown, ...]:
-    """The unknowns of these names, the usual ones if there are none, and others beside them.
+    """Return the unknowns of the given names, by default :data:`USUAL`, and of additional ones.
 
     Raises:
         ConfigError: an unknown name.
@@ -91,18 +80,17 @@ def chosen(names: Sequence[str], also: Sequence[str] = ()) -> tuple[Unknown, ...
 
 
 def first_guess(unknowns: Sequence[Unknown]) -> np.ndarray:
-    """(P,) in the numbers that are looked for."""
+    """Return the prior means (P,) as fitted numbers."""
     return np.array([np.log(u.first) if u.positive else u.first for u in unknowns])
 
 
 def values(unknowns: Sequence[Unknown], x: np.ndarray) -> np.ndarray:
-    """(P,) in their units."""
+    """Return fitted numbers x (P,) in the unknowns' units."""
     return np.array([np.exp(v) if u.positive else v for u, v in zip(unknowns, x, strict=True)])
 
 
 def floors(unknowns: Sequence[Unknown], x: np.ndarray) -> np.ndarray:
-    """(P,) standard deviations at x (P,) that no recording brings down, in the numbers that are
-    looked for."""
+    """Return the least standard deviations (P,) of results at x (P,), as fitted numbers."""
     return np.array(
         [
             np.hypot(u.floor, u.least / v) if u.positive else u.floor
@@ -112,8 +100,8 @@ def floors(unknowns: Sequence[Unknown], x: np.ndarray) -> np.ndarray:
 
 
 def world_and_delay(unknowns: Sequence[Unknown], x: np.ndarray) -> tuple[World, float]:
-    """The world of the numbers (P,), and the delay [s]; what is not looked for is as believed, or
-    as its middle says."""
+    """Return the world and the delay [s] at x (P,); quantities that are not fitted are nominal, the
+    delay its prior mean."""
     found = {u.name: u.first for u in UNKNOWNS if u.name == DELAY}
     found |= dict(zip((u.name for u in unknowns), values(unknowns, x).tolist(), strict=True))
     delay = found.pop(DELAY)

@@ -1,1 +1,1 @@
-"""What is learned from rollouts and recordings, and how."""
+"""Learning of the planner's parameters θ from rollouts and recordings."""

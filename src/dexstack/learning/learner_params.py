@@ -1,4 +1,4 @@
-"""Parameters of the learner; here, so that files are checked without JAX."""
+"""Parameters of the learner, in a module without JAX so that parameter files are checked fast."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LearnerParams:
     joint_loss: float = param(10.0, "w_r, weight of the squared error of a joint [1/rad², 1/m²]", 0.0, 1e9)
     robust: float = param(
         1.0,
-        "weighted error of a transition beyond which it counts linearly instead of squared [-]",
+        "weighted error of a transition above which it counts linearly instead of squared [-]",
         1e-3,
         1e6,
     )
@@ -32,7 +32,7 @@ class LearnerParams:
     mass_prior: float = param(4e-3, "the same for the object's mass [-]", 0.0, 1e3)
     solver_calls: int = param(
         12,
-        "calls of the time-stepping model, each started from the last, until a step counts as solved",
+        "calls of the time-stepping model per step, each warm-started by the last",
         1,
         1000,
     )

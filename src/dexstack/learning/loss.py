@@ -1,21 +1,19 @@
-"""Learning θ = {M_o, K_r, m_o, μ, σ} of a time-stepping model by gradient through the model,
+"""Learning of θ = {M_o, K_r, m_o, μ, σ} of a time-stepping model by gradient through the model,
 contactsdf [23], [24].
 
-    min_θ Σ  w_p ‖p⁺ − p̂⁺(θ)‖² + w_q 4 (1 − (q⁺ᵀ q̂⁺(θ))²) + w_r ‖q_r⁺ − q̂_r⁺(θ)‖²  +  w_0 Σ (√(1
-    + x²) − 1)
+    min_θ Σ  w_p ‖p⁺ − p̂⁺(θ)‖² + w_q 4 (1 − (q⁺ᵀ q̂⁺(θ))²) + w_r ‖q_r⁺ − q̂_r⁺(θ)‖²
+          +  w_0 Σ (√(1 + x²) − 1)
 
-over transitions; 4 (1 − (qᵀq̂)²) is the squared angle where that is small. The hat is the planner's
-own model, with the same θ: here, the same :func:`dexstack.control.problem.step_problem` and the
-same :class:`dexstack.control.models.base.StepModel`. x are the free numbers
-below: w_0 keeps what the data say nothing about at the first guess, where it would drift away from
-    update to update. The mass has a weight
-of its own, for tasks whose object has been weighed.
+over transitions; 4 (1 − (qᵀq̂)²) is the squared angle for small angles. The hat is the planner's
+model with the same θ, :func:`dexstack.control.problem.step_problem` and
+:class:`dexstack.control.models.base.StepModel`. x are the free numbers below: w_0 keeps those that
+the data do not determine at the first guess, from which they would drift. The mass has a separate
+weight, for tasks whose object has been weighed.
 
-Every number of θ stays inside its range (:data:`~dexstack.control.theta.RANGES`) by
-reparametrisation, θ = lo (hi/lo)^sigmoid(4 x / ln(hi/lo)): x is free, and a change of x is about a
-relative change of θ. What a few hundred transitions cannot tell apart moves together: the three
-translations of M_o, the stiffness of all joints, the lag of all joints. So there are nine free
-numbers.
+Every number of θ is kept in its range (:data:`~dexstack.control.theta.RANGES`) by the
+reparametrisation θ = lo (hi/lo)^sigmoid(4 x / ln(hi/lo)): x is free, and a change of x is about a
+relative change of θ. Numbers that a few hundred transitions cannot distinguish are tied: the three
+translations of M_o, the stiffness of all joints, the lag of all joints. Nine free numbers remain.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ def _width(lo: Any, hi: Any) -> Any:
 
 
 def _encode(value: Any, lo: Any, hi: Any) -> np.ndarray:
-    """x of a value strictly inside its range."""
+    """Return x of a value strictly inside its range."""
     share = np.log(np.asarray(value, float) / lo) / _width(lo, hi)
     return np.asarray(np.log(share / (1 - share)) * _width(lo, hi) / 4)
 
@@ -56,14 +54,13 @@ def _decode(x: Array, lo: Any, hi: Any) -> Array:
 
 
 class Reparametrisation:
-    """Numbers in ranges as a smooth function of free numbers, equal to the first guess where those
-    are zero.
+    """Numbers in ranges as a smooth function of free numbers, equal to the first guess at zero.
 
     Args:
         first: a NamedTuple of numbers or arrays, such as ``ModelParams``.
         ranges: the same NamedTuple of (lo, hi).
-        ties: for a field of ``first`` the names of the free numbers that shift it, concatenated; of
-            every other field all numbers are shifted by one free number of its name.
+        ties: for a field of ``first``, the free numbers that shift it and how many entries each; all
+            entries of other fields are shifted by one free number of the field's name.
 
     Raises:
         ConfigError: a number of the first guess is outside its range.
@@ -87,7 +84,7 @@ class Reparametrisation:
                 self.start[free] = np.zeros((), np.float32)
 
     def theta(self, free: Mapping[str, Array]) -> Any:
-        """The numbers for some free numbers; traced."""
+        """Return the numbers at some free numbers; traced."""
         out = {}
         for name, x in self._x.items():
             ties = self._ties.get(name)
@@ -101,7 +98,7 @@ class Reparametrisation:
 
 
 def of_model(first: ModelParams) -> Reparametrisation:
-    """The nine free numbers of the planner's θ.
+    """Return the reparametrisation of the planner's θ by nine free numbers.
 
     Raises:
         ConfigError: a number of the first guess is outside its range.
@@ -110,8 +107,7 @@ def of_model(first: ModelParams) -> Reparametrisation:
 
 
 def between(first: ModelParams, second: ModelParams, share: float) -> ModelParams:
-    """θ a share of the way from one to another in the numbers that are learned, as float32 numpy
-    arrays."""
+    """Interpolate θ between two in the free numbers, as float32 numpy arrays."""
     found = {}
     for name, (lo, hi) in RANGES._asdict().items():
         x, y = (_encode(getattr(theta, name), lo, hi) for theta in (first, second))
@@ -120,13 +116,13 @@ def between(first: ModelParams, second: ModelParams, share: float) -> ModelParam
 
 
 Predict = Callable[[Any, Transitions], tuple[Array, Array]]
-"""Object pose (7,) and joint angles (N,) one step after a transition's start, from a model's
-parameters and the transition."""
+"""Maps a model's parameters and a transition to object pose (7,) and joint angles (N,) one step after
+the transition's start."""
 
 
 def model_prediction(robot: Robot, model: StepModel, step: float, calls: int) -> Predict:
-    """The planner's one-step prediction, solved in ``calls`` calls of the model, differentiable in
-    θ (see ``StepModel.solved``)."""
+    """Return the planner's one-step prediction, solved in ``calls`` calls of the model and
+    differentiable in θ (see ``StepModel.solved``)."""
     tree = robot.kinematics()
 
     def predict(theta: ModelParams, at: Transitions) -> tuple[Array, Array]:
@@ -149,10 +145,10 @@ def model_prediction(robot: Robot, model: StepModel, step: float, calls: int) ->
 
 
 def squared_errors(pose: Array, q: Array, at: Transitions) -> tuple[Array, Array, Array]:
-    """Squared errors of a prediction: position [m²], orientation [rad², for small angles], joints
-    (sum) [rad²]."""
+    """Return the squared errors of a prediction: position [m²], orientation [rad², for small angles],
+    joints (sum) [rad²]."""
     a, b = at.next_pose_WO[3:], pose[3:]
-    # 1 − (qᵀq̂)² as the squared vector part of the difference, which does not lose digits near zero
+    # 1 − (qᵀq̂)² as the squared vector part of the difference, accurate near zero
     vector = a[0] * b[1:] - b[0] * a[1:] - jnp.cross(a[1:], b[1:])
     return (
         jnp.sum((pose[:3] - at.next_pose_WO[:3]) ** 2),
@@ -162,21 +158,21 @@ def squared_errors(pose: Array, q: Array, at: Transitions) -> tuple[Array, Array
 
 
 class Update(NamedTuple):
-    """What one call of :meth:`Learner.update` did."""
+    """Result of one call of :meth:`Learner.update`."""
 
     loss_before: float
     loss_after: float
     gradients: int
-    """Gradient steps taken."""
+    """Number of gradient steps."""
     refused: int
-    """Gradient steps not taken because a number was not finite."""
+    """Number of steps that were skipped because of a non-finite number."""
 
 
 class Learner:
     """Adam on the free numbers of θ over mini-batches of transitions.
 
-    One instance compiles for one batch size. Its state is θ's free numbers and Adam's moments, so
-    that updates go on where the last ended.
+    One instance compiles for one batch size. Its state, θ's free numbers and Adam's moments, is kept
+    between updates.
     """
 
     def __init__(
@@ -187,57 +183,58 @@ class Learner:
 
         self.params = params
         self._map = numbers
-        self._predict = predict
+        self.predict = predict
         self._optimiser = optax.adam(params.learning_rate)
-        self._free = numbers.start
-        self._state = self._optimiser.init(self._free)
+        self.free = numbers.start
+        """Current free numbers of θ, by name."""
+        self._state = self._optimiser.init(self.free)
         self._advance = jit(self._step)
         self._prior_of = jit(self._prior)
         self._data_loss_of = jit(self._data_loss)
         self._theta_of = jit(self._map.theta)
 
     def warm_up(self, example: Transitions) -> None:
-        """Compile for transitions of these shapes; nothing is learned."""
+        """Compile for transitions of these shapes, without learning."""
         batch, weight = next(self._batches(example, np.arange(example.count)))
-        self._advance(self._free, self._state, batch, weight)
-        self._prior_of(self._free)
-        self._data_loss_of(self._free, batch, weight)
-        self._theta_of(self._free)
+        self._advance(self.free, self._state, batch, weight)
+        self._prior_of(self.free)
+        self._data_loss_of(self.free, batch, weight)
+        self._theta_of(self.free)
 
     @property
     def theta(self) -> Any:
-        """The newest θ, as float32 numpy arrays."""
-        return jax.tree.map(lambda a: np.asarray(a, np.float32), self._theta_of(self._free))
+        """The current θ, as float32 numpy arrays."""
+        return jax.tree.map(lambda a: np.asarray(a, np.float32), self._theta_of(self.free))
 
     def loss(self, data: Transitions) -> float:
-        """Mean loss of the newest θ over some transitions, with the prior."""
-        return self.data_loss(data) + float(self._prior_of(self._free))
+        """Return the mean loss of the current θ over transitions, with the prior."""
+        return self.data_loss(data) + float(self._prior_of(self.free))
 
     def data_loss(self, data: Transitions) -> float:
-        """Mean loss of the newest θ over some transitions, without the prior: what tells two θ
-        apart on data that neither saw."""
+        """Return the mean loss of the current θ over transitions without the prior, to compare θ on
+        held-out data."""
         total = 0.0
         for batch, weight in self._batches(data, np.arange(data.count)):
-            total += float(self._data_loss_of(self._free, batch, weight)) * float(weight.sum())
+            total += float(self._data_loss_of(self.free, batch, weight)) * float(weight.sum())
         return total / data.count
 
     def update(
         self, data: Transitions, rng: np.random.Generator, should_stop: Callable[[], bool] = lambda: False
     ) -> Update:
-        """Pass over the data :attr:`LearnerParams.epochs` times in mini-batches and keep the best:
-        the start, or the end of one pass.
+        """Pass over the data :attr:`LearnerParams.epochs` times in mini-batches, and keep the best of
+        the start and the ends of the passes.
 
-        A gradient step with a non-finite number is not taken.
+        Gradient steps with a non-finite number are skipped.
         """
         before, gradients, refused = self.loss(data), 0, 0
-        best = (before, self._free)
+        best = (before, self.free)
         for _ in range(self.params.epochs):
             for batch, weight in self._batches(data, rng.permutation(data.count)):
                 if should_stop():
                     break
-                free, state, good = self._advance(self._free, self._state, batch, weight)
+                free, state, good = self._advance(self.free, self._state, batch, weight)
                 if bool(good):
-                    self._free, self._state = free, state
+                    self.free, self._state = free, state
                     gradients += 1
                 else:
                     refused += 1
@@ -245,13 +242,13 @@ class Learner:
                 break
             loss = self.loss(data)
             if loss < best[0]:
-                best = (loss, self._free)
-        self._free = best[1]
+                best = (loss, self.free)
+        self.free = best[1]
         return Update(before, best[0], gradients, refused)
 
     def _batches(self, data: Transitions, order: np.ndarray) -> Iterator[tuple[Transitions, np.ndarray]]:
-        """Mini-batches of one size, so that one compilation serves; the last is filled up with
-        transitions that count nothing."""
+        """Yield mini-batches of one size, with weights; the last one is filled up with transitions of
+        weight zero."""
         B = self.params.batch
         for first in range(0, len(order), B):
             index = order[first : first + B]
@@ -259,14 +256,15 @@ class Learner:
             weight[: len(index)] = 1.0
             yield take(data, np.resize(index, B)), weight
 
-    # --- traced -------------------------------------------------------------------------------------------------------------------
+    # --- traced ---
 
-    def _loss(self, free: dict[str, Array], batch: Transitions, weight: Array) -> Array:
+    def batch_loss(self, free: dict[str, Array], batch: Transitions, weight: Array) -> Array:
+        """Return the loss of a weighted batch with the prior."""
         return self._data_loss(free, batch, weight) + self._prior(free)
 
     def _prior(self, free: dict[str, Array]) -> Array:
         p = self.params
-        # linear far out: what the data do say must cost little
+        # linear for large x, so that the data prevail
         return sum(
             (p.mass_prior if name == "mass" else p.prior) * (jnp.sqrt(1.0 + x**2) - 1.0)
             for name, x in free.items()
@@ -276,15 +274,11 @@ class Learner:
         p, theta = self.params, self._map.theta(free)
 
         def one(at: Transitions) -> Array:
-            position, orientation, joints = squared_errors(*self._predict(theta, at), at)
+            position, orientation, joints = squared_errors(*self.predict(theta, at), at)
             error = p.position_loss * position + p.orientation_loss * orientation + p.joint_loss * joints
-            # Huber on the norm: squared below, linear above, so that one slip does not outvote a
-            # hundred quiet steps
-            return jnp.where(
-                error < p.robust**2,
-                error,
-                2 * p.robust * jnp.sqrt(jnp.maximum(error, p.robust**2)) - p.robust**2,
-            )
+            # Huber on the norm, so that one slip does not outweigh a hundred quiet steps
+            linear = 2 * p.robust * jnp.sqrt(jnp.maximum(error, p.robust**2)) - p.robust**2
+            return jnp.where(error < p.robust**2, error, linear)
 
         return jnp.sum(weight * jax.vmap(one)(batch)) / jnp.sum(weight)
 
@@ -293,17 +287,15 @@ class Learner:
     ) -> tuple[dict[str, Array], Any, Array]:
         import optax
 
-        loss, gradient = jax.value_and_grad(self._loss)(free, batch, weight)
+        loss, gradient = jax.value_and_grad(self.batch_loss)(free, batch, weight)
         change, state = self._optimiser.update(gradient, state, free)
         free = optax.apply_updates(free, change)
-        good = jnp.isfinite(loss) & jnp.all(
-            jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves((free, gradient))])
-        )
-        return free, state, good
+        finite = [jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves((free, gradient))]
+        return free, state, jnp.isfinite(loss) & jnp.all(jnp.stack(finite))
 
 
 def import_optax() -> None:
-    """Check that the optimiser is installed.
+    """Check that optax is installed.
 
     Raises:
         ConfigError: it is not.
@@ -315,7 +307,7 @@ def import_optax() -> None:
 
 
 def make_learner(predict: Predict, first: ModelParams, params: LearnerParams = LearnerParams()) -> Learner:
-    """A learner of a planner's θ from a first guess, by what ``predict`` makes of it.
+    """Return a learner of a planner's θ from a first guess, with the prediction ``predict``.
 
     Raises:
         ConfigError: see :func:`of_model`, :func:`import_optax`.

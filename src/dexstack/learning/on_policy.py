@@ -1,5 +1,5 @@
-"""Learning of the planner's θ: from rollouts of the policy that is evaluated, or from recordings;
-judged by transitions held out."""
+"""Learning of the planner's θ from rollouts of the evaluated policy or from recordings, scored on
+held-out transitions."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from dexstack.sim.trial import Trial
 
 ROLLOUT_STEPS = 100
-"""H, model steps of a rollout that collects data."""
+"""H, number of model steps of a rollout that collects data."""
 HELD_OUT_STEPS = 200
-"""Model steps of the rollouts whose transitions nobody learns from."""
+"""Number of model steps of the held-out rollouts."""
 HELD_OUT_SEED = 900_000
-"""Their seeds start this far above the others'."""
+"""Offset of the seeds of held-out rollouts."""
 HELD_OUT_SHARE = 0.2
-"""Share of a recording, its end, that is held out."""
+"""Share of a recording, at its end, that is held out."""
 
 
 def collect(
     loop: Loop, steps: int, seed: int, *, first_goal: int = 0
 ) -> tuple[Transitions, list[dict[str, np.ndarray]], list[Trial]]:
-    """At least ``steps`` transitions of the loop's own policy, one model step apart, towards the
-    task's goals one after another.
+    """Collect at least ``steps`` transitions of the loop's policy, one model step apart, towards
+    consecutive goals of the task.
 
-    The policy is the one that is evaluated: planner, supervisor, latency and sensor. Every rollout
-    starts from the task's start; the reset in between is in no recording.
+    The policy is the evaluated one, with planner, supervisor, latency and sensor. Every rollout
+    begins at the task's start; resets are not recorded.
 
     Raises:
-        ConfigError: the rollouts yield nothing to learn from.
+        ConfigError: the rollouts yield too few transitions.
     """
     h, settling = loop.controller.step, getattr(loop.servo.params, "startup_time", 0.0)
     seconds = math.ceil(settling / h) * h + h * (ROLLOUT_STEPS + 1)
@@ -49,18 +49,13 @@ def collect(
         k = len(trials)
         if k > 20 * (1 + steps // ROLLOUT_STEPS):
             raise ConfigError(
-                f"{k} rollouts gave only {count} transitions of the {steps} asked for: the object is dropped at once"
+                f"{k} rollouts gave only {count} of {steps} transitions: the object is dropped at once"
             )
         trial = loop.run(first_goal + k, seed - first_goal, seconds)
         trials.append(trial)
-        # while the servo starts up its target moves slower than it will ever again
-        tracking = trial.recording["t"] >= settling
-        recordings.append(
-            {
-                name: trial.recording[name][tracking]
-                for name in ("t", "pose_WO", "twist_WO", "q", "qd", "q_command")
-            }
-        )
+        tracking = trial.recording["t"] >= settling  # the servo limits its target's speed at startup
+        names = ("t", "pose_WO", "twist_WO", "q", "qd", "q_command")
+        recordings.append({name: trial.recording[name][tracking] for name in names})
         part = cut(recordings[-1], h, np.asarray(loop.planner.theta.cover), loop.detector.detect)
         if part is not None:
             part = take(part, slice(None, None, stride))
@@ -70,8 +65,8 @@ def collect(
 
 
 def uninformed_theta(loop: Loop) -> ModelParams:
-    """Where learning from scratch starts, the paper's first values: unit M over h², unit K without
-    servo lag, μ = 0.5; the true mass."""
+    """Return the paper's first values of θ: unit M over h², unit K without servo lag, μ = 0.5; and
+    the true mass."""
     from dexstack.control.problem import ModelParams
 
     joints, h = len(loop.scene.robot.joint_names), loop.controller.step
@@ -86,23 +81,24 @@ def uninformed_theta(loop: Loop) -> ModelParams:
 
 
 def stack_recordings(recordings: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Recordings one after another, ``rollout`` saying which sample is whose."""
+    """Concatenate recordings, with the recording of each sample as ``rollout``."""
     out = {name: np.concatenate([np.asarray(r[name]) for r in recordings]) for name in recordings[0]}
     out["rollout"] = np.repeat(np.arange(len(recordings)), [len(r["t"]) for r in recordings])
     return out
 
 
 class Point(NamedTuple):
-    """A planner with the θ learned so far, on trials of its task."""
+    """One point of a learning curve."""
 
     steps: int
-    """Environment steps learned from."""
+    """Number of environment steps learned from."""
     theta: ModelParams
     update: Update | None
-    """The update that made θ; None for the first guess."""
+    """The update that led to θ; None for the first guess."""
     held_out: float
-    """Mean loss over the transitions held out."""
+    """Mean loss over the held-out transitions."""
     trials: list[Trial]
+    """Trials of the task with θ."""
 
     @property
     def success_rate(self) -> float:
@@ -111,11 +107,11 @@ class Point(NamedTuple):
 
 
 Score = Callable[["ModelParams"], "list[Trial]"]
-"""Trials with a θ."""
+"""Runs trials with a θ."""
 
 
 def evaluate(loop: Loop, theta: ModelParams, count: int, seed: int, seconds: float) -> list[Trial]:
-    """Trials of the task with θ, towards the task's goals one after another."""
+    """Run trials of the task with θ, towards consecutive goals."""
     before, loop.planner.theta = loop.planner.theta, theta
     try:
         return [loop.run(k, seed, seconds) for k in range(count)]
@@ -124,7 +120,7 @@ def evaluate(loop: Loop, theta: ModelParams, count: int, seed: int, seconds: flo
 
 
 def learner_of(loop: Loop, first: ModelParams) -> Learner:
-    """A learner of the θ of a loop's planner from a first guess, with the loop's parameters.
+    """Return a learner of the θ of a loop's planner from a first guess, with the loop's parameters.
 
     Raises:
         ConfigError: see :func:`~dexstack.learning.planner.planner_learner`.
@@ -138,14 +134,14 @@ Progress = Iterator[tuple[Point, "Transitions | None", "list[dict[str, np.ndarra
 def learn_on_policy(
     loop: Loop, first: ModelParams, *, steps: int, every: int, seed: int, score_with: Score
 ) -> Progress:
-    """Rollouts under the newest θ fill the buffer, then θ is updated, and again.
+    """Alternate rollouts with the current θ, which fill the buffer, and updates of θ.
 
     Yields:
-        The state of learning after 0, ``every``, 2 ``every``, … ``steps`` steps: the point, all
-        transitions in the buffer (None at first) and the recordings made for it.
+        After 0, ``every``, 2 ``every``, … ``steps`` steps the point of the learning curve, all
+        transitions in the buffer (None at first) and the new recordings.
 
     Raises:
-        ConfigError: the first guess is out of range, or its rollouts yield nothing to learn from.
+        ConfigError: the first guess is out of range, or its rollouts yield too few transitions.
     """
     learner = learner_of(loop, first)
     rng = np.random.default_rng(seed)
@@ -165,26 +161,21 @@ def learn_on_policy(
             buffer.add(data)
             update = learner.update(buffer.all(), rng)
             theta = loop.planner.theta = learner.theta
-            yield (
-                Point(done, theta, update, learner.data_loss(held_out), score_with(theta)),
-                buffer.all(),
-                recordings,
-            )
+            point = Point(done, theta, update, learner.data_loss(held_out), score_with(theta))
+            yield point, buffer.all(), recordings
     finally:
         loop.planner.theta = before
 
 
 def split(recording: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """The part of a recording to learn from, and its end, which is held out."""
-    last = round((1.0 - HELD_OUT_SHARE) * len(recording["t"]))
-    samples = {
-        name: array
-        for name, array in recording.items()
-        if np.ndim(array) and len(array) == len(recording["t"])
-    }
-    return {name: array[:last] for name, array in samples.items()}, {
-        name: array[last:] for name, array in samples.items()
-    }
+    """Return the part of a recording to learn from, and its end, which is held out."""
+    count = len(recording["t"])
+    last = round((1.0 - HELD_OUT_SHARE) * count)
+    samples = {name: array for name, array in recording.items() if np.ndim(array) and len(array) == count}
+    kept, held_out = (
+        {name: a[part] for name, a in samples.items()} for part in (slice(last), slice(last, None))
+    )
+    return kept, held_out
 
 
 def learn_from(
@@ -195,10 +186,10 @@ def learn_from(
     seed: int,
     score_with: Score,
 ) -> Progress:
-    """One update of θ from recordings by their names; yields the first guess, then the result.
+    """Update θ once from recordings, by name; yield the first guess, then the result.
 
     Raises:
-        ConfigError: the recordings hold too little.
+        ConfigError: the recordings contain too few transitions.
     """
     h, kept, ends = loop.controller.step, [], []
     for recording in recordings.values():
@@ -208,14 +199,12 @@ def learn_from(
                 where.append(transitions)
     if not kept or not ends:
         raise ConfigError(
-            f"too few samples of {', '.join(recordings)} are {h:g} s apart without an intervention between them"
+            f"too few samples of {', '.join(recordings)} are {h:g} s apart without an interruption between "
+            "them"
         )
     data, held_out = concatenate(kept), concatenate(ends)
     learner = learner_of(loop, first)
     yield Point(0, first, None, learner.data_loss(held_out), score_with(first)), data, []
     update = learner.update(data, np.random.default_rng(seed))
-    yield (
-        Point(data.count, learner.theta, update, learner.data_loss(held_out), score_with(learner.theta)),
-        data,
-        [],
-    )
+    theta = learner.theta
+    yield Point(data.count, theta, update, learner.data_loss(held_out), score_with(theta)), data, []

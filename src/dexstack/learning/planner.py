@@ -1,9 +1,8 @@
-"""One step ahead as a planner sees it: what θ is learned by, from how well it foretells what
-happened.
+"""One-step predictions of the planners, from whose errors θ is learned.
 
-The Gauss–Newton planner sees it through a time-stepping model, whose derivatives are exact; the
-sampling planner through rollouts of MuJoCo, whose derivatives are differences. A θ that is learned
-by one makes up for that one's errors and is not the other's.
+The Gauss–Newton planner predicts by a time-stepping model, with exact derivatives; the sampling
+planner by rollouts of MuJoCo, with finite differences. A θ that is learned with one planner
+compensates its errors and is not valid for the other.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ import numpy as np
 
 from dexstack.control.factory import make_model
 from dexstack.control.params import MpcParams, PlannerParams, SamplingParams
-from dexstack.learning.loss import Learner, Predict, make_learner, model_prediction
 from dexstack.learning.learner_params import LearnerParams
+from dexstack.learning.loss import Learner, Predict, make_learner, model_prediction
 
 if TYPE_CHECKING:
     from jax import Array
@@ -30,41 +29,42 @@ if TYPE_CHECKING:
     from dexstack.model.robot import Robot
 
 DIFFERENCE = 0.15
-"""Relative change of mass, friction, stiffness and lag to either side: wide, since contacts come
-and go within a step."""
+"""Step of the central differences in the logarithms of mass, friction, stiffness and lag: wide,
+because contacts change within a step."""
 KINDS = 4
-"""Numbers of θ that rollouts know: those four."""
+"""Number of these quantities."""
 
 
 def planner_learner(
     robot: Robot, obj: ObjectModel, first: ModelParams, params: Mapping[type, Any]
 ) -> Learner:
-    """A learner of the θ of the planner that the parameters choose, from a first guess.
+    """Return a learner of θ of the planner selected by the parameters, from a first guess.
 
     Args:
-        params: blocks of planner, MPC, sampling and learner by their class.
+        params: blocks of planner, MPC, sampling and learner by class.
 
     Raises:
         ConfigError: see :func:`~dexstack.learning.loss.make_learner`.
     """
-    usual, mpc, how = params[PlannerParams], params[MpcParams], params[LearnerParams]
-    if usual.planner != "sampling":
-        return make_learner(
-            model_prediction(robot, make_model(usual, robot.chains, params), mpc.step, how.solver_calls), first, how
-        )
+    planner, mpc, learner = params[PlannerParams], params[MpcParams], params[LearnerParams]
+    if planner.planner != "sampling":
+        model = make_model(planner, robot.chains, params)
+        return make_learner(model_prediction(robot, model, mpc.step, learner.solver_calls), first, learner)
     from dexstack.control.planners.sampling import rollouts_of
 
-    rollouts, substeps = rollouts_of(robot, obj, mpc, params[SamplingParams], usual)
-    return make_learner(rollout_prediction(rollouts, substeps, mpc.step, usual.planned_friction), first, how)
+    rollouts, substeps = rollouts_of(robot, obj, mpc, params[SamplingParams], planner)
+    predict = rollout_prediction(rollouts, substeps, mpc.step, planner.planned_friction)
+    return make_learner(predict, first, learner)
 
 
 def rollout_prediction(rollouts: Rollouts, substeps: int, step: float, usual: float) -> Predict:
-    """A rollout's state after a step [s] of so many of physics, differentiable in mass, friction,
-    stiffness and lag.
+    """Return the prediction by rollouts, differentiable in mass, friction, stiffness and lag.
 
     Stiffness and lag are differentiated along common factors of all joints, as they are learned.
 
     Args:
+        substeps: number of physics steps per step.
+        step: h [s].
         usual: see :meth:`~dexstack.control.planners.rollouts.Rollouts.set_theta`.
     """
     host = _Host(rollouts, substeps, step, usual)
@@ -100,20 +100,20 @@ def rollout_prediction(rollouts: Rollouts, substeps: int, step: float, usual: fl
 
 
 class _Host:
-    """The rollouts, outside of what is compiled; all transitions of a batch have one θ."""
+    """Rollouts called from compiled code; all transitions of a batch have one θ."""
 
     def __init__(self, rollouts: Rollouts, substeps: int, step: float, usual: float) -> None:
         self._rollouts, self._substeps, self._step, self._usual = rollouts, substeps, step, usual
-        self._place = rollouts.fork().standing  # as the models say: where bodies are is no question of θ
+        self._place = rollouts.fork().standing  # of the unchanged models: poses do not depend on θ
 
     def ends(self, theta: ModelParams, start: tuple[np.ndarray, ...]) -> np.ndarray:
-        """(…, 7 + N) object poses and joints after a step."""
+        """Return object poses and joints (…, 7 + N) after a step."""
         theta, states, targets = self._begin(theta, start)
         return self._after(theta, states, targets).reshape(*start[1].shape[:-1], -1).astype(start[1].dtype)
 
     def slopes(self, theta: ModelParams, start: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """The same, and (…, 4, 7 + N) how they change with the logarithms of mass, friction,
-        stiffness and h K/D."""
+        """Return the same, and their derivatives (…, 4, 7 + N) with respect to the logarithms of
+        mass, friction, stiffness and h K/D."""
         theta, states, targets = self._begin(theta, start)
         batch, real = start[1].shape[:-1], start[1].dtype
         sides = [
@@ -127,7 +127,7 @@ class _Host:
     def _begin(
         self, theta: ModelParams, start: tuple[np.ndarray, ...]
     ) -> tuple[ModelParams, np.ndarray, np.ndarray]:
-        """θ in double precision, states (B, …) and targets (B, substeps, N)."""
+        """Return θ in double precision, states (B, …) and targets (B, substeps, N)."""
         pose, q, qd, twist, command = (np.asarray(x, float).reshape(-1, np.shape(x)[-1]) for x in start)
         batch = np.ndim(start[1]) - 1
         one = jax.tree.map(lambda x: np.asarray(x, float)[(0,) * batch], theta)
@@ -141,7 +141,7 @@ class _Host:
 
 
 def _changed(theta: ModelParams, kind: int, by: float) -> ModelParams:
-    """θ with one of the four numbers times e^by."""
+    """Return θ with one of the four quantities multiplied by e^by."""
     factor = np.exp(by)
     if kind < KINDS - 1:
         name = ("mass", "friction", "stiffness")[kind]

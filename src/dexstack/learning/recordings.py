@@ -1,5 +1,5 @@
-"""Recordings as files: bags, and the arrays that ``dexstack up``, ``eval --record`` and ``learn
---record`` write."""
+"""Reading of recordings: bags, and the arrays of ``dexstack up``, ``eval --record`` and ``learn
+--record``."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dexstack.errors import ConfigError
 
 
 def read_recording(path: Path, joints: Sequence[str]) -> dict[str, np.ndarray]:
-    """The arrays of one recording, see :data:`dexstack.learning.transitions.RECORDED`.
+    """Read the arrays of one recording, see :data:`dexstack.learning.transitions.RECORDED`.
 
     Args:
         joints: the robot's joint names, in the order of the arrays.
 
     Raises:
-        ConfigError: it cannot be read; see :func:`dexstack.bags.samples.read_samples`.
+        ConfigError: the file cannot be read; see :func:`dexstack.bags.samples.read_samples`.
     """
     if path.suffix == ".mcap":
         from dexstack.bags.samples import read_samples

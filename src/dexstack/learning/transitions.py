@@ -1,5 +1,4 @@
-"""What a model learns from: states one model step apart, cut out of recordings, in a ring buffer of
-fixed size."""
+"""Transitions, pairs of states one model step apart, cut out of recordings, and their ring buffer."""
 
 from __future__ import annotations
 
@@ -15,13 +14,13 @@ from dexstack.contact.contact import Contacts
 from dexstack.errors import ConfigError
 
 RECORDED = ("t", "pose_WO", "q", "q_command")
-"""Arrays a recording must have: K samples of time [s], object pose (K, 7), joint angles (K, N),
-joint target in force (K, N)."""
+"""Required arrays of a recording: K samples of time [s], object pose (K, 7), joint angles (K, N),
+active joint target (K, N)."""
 MATCH = 0.1
-"""A sample counts as one step later when its time is that of the step but for this share of it."""
+"""Tolerance of the time of a sample one step later, as a share of the step."""
 LONGEST_JUMP = 0.05
-"""An object that moved farther than this between two samples was put there by somebody [m]; one
-that falls for 0.1 s moves as far."""
+"""Longest motion of the object between two samples without an interruption [m]: as far as it falls in
+0.1 s."""
 
 
 class Transitions(NamedTuple):
@@ -38,11 +37,11 @@ class Transitions(NamedTuple):
     """(K, 6) object velocity at the start: linear in world [m/s], angular in body axes [rad/s];
     unused by models without velocity."""
     q_before: np.ndarray
-    """(K, N) joint target in force just before the start [rad]; unused by models that know no limit
-    on the target's speed."""
+    """(K, N) active joint target just before the start [rad]; unused by models without a limit of
+    the target's speed."""
     q_command: np.ndarray
-    """(K, N) joint target that, held for the step, moves a free joint as the targets of the step
-    did [rad]."""
+    """(K, N) constant joint target equivalent, for a free joint, to the targets of the step
+    [rad]."""
     contacts: Contacts
     """Contact set at the start."""
     next_pose_WO: np.ndarray
@@ -53,8 +52,7 @@ class Transitions(NamedTuple):
         return len(self.pose_WO)
 
     def digest(self) -> str:
-        """SHA-256 of the numbers: says whether two parameter sets were learned from the same
-        data."""
+        """Return the SHA-256 of the numbers, to identify the data of a learned θ."""
         total = hashlib.sha256()
         for leaf in jax.tree.leaves(self):
             total.update(np.ascontiguousarray(leaf).tobytes())
@@ -62,25 +60,24 @@ class Transitions(NamedTuple):
 
 
 def at_rest(pose_WO: np.ndarray, q: np.ndarray, contacts: Contacts) -> Transitions:
-    """One transition in which nothing moves, as an example of the shapes."""
-    f32 = lambda a: np.asarray(a, np.float32)[None]  # noqa: E731
-    pose, q = f32(pose_WO), f32(q)
+    """Return one transition without motion, as an example of the shapes."""
+    pose, q = (np.asarray(a, np.float32)[None] for a in (pose_WO, q))
     contacts = jax.tree.map(lambda a: np.asarray(a)[None], contacts)
     return Transitions(pose, q, np.zeros_like(q), np.zeros((1, 6), np.float32), q, q, contacts, pose, q)
 
 
 def concatenate(parts: list[Transitions]) -> Transitions:
-    """All transitions of some lists, in their order."""
+    """Concatenate transitions."""
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
 
 def take(transitions: Transitions, index: np.ndarray | slice) -> Transitions:
-    """The transitions at an index."""
+    """Return the transitions at an index."""
     return jax.tree.map(lambda leaf: leaf[index], transitions)
 
 
 def rotation_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Rotation vectors (K, 3) in body axes that turn the quaternions ``a`` (K, 4) into ``b`` (K,
+    """Return the rotation vectors (K, 3) in body axes from the quaternions ``a`` (K, 4) to ``b`` (K,
     4), wxyz [rad]."""
     w = np.sum(a * b, axis=1)
     v = a[:, :1] * b[:, 1:] - b[:, :1] * a[:, 1:] - np.cross(a[:, 1:], b[:, 1:])
@@ -91,7 +88,7 @@ def rotation_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def check_recording(recording: Mapping[str, np.ndarray], joints: int, where: str) -> None:
-    """Refuse what :func:`cut` could not use.
+    """Reject a recording that :func:`cut` cannot use.
 
     Raises:
         ConfigError: an array is missing or of another size.
@@ -100,17 +97,13 @@ def check_recording(recording: Mapping[str, np.ndarray], joints: int, where: str
         if name not in recording:
             raise ConfigError(f"{where} has no '{name}'; learning needs {', '.join(RECORDED)}")
     K = len(recording["t"])
-    sizes = {
-        "t": (K,),
-        "pose_WO": (K, 7),
-        "q": (K, joints),
-        "q_command": (K, joints),
-        "qd": (K, joints),
-        "twist_WO": (K, 6),
-    }
+    sizes = {"t": (K,), "pose_WO": (K, 7), "twist_WO": (K, 6)}
+    sizes |= dict.fromkeys(("q", "q_command", "qd"), (K, joints))
     for name, size in sizes.items():
         if name in recording and np.shape(recording[name]) != size:
-            raise ConfigError(f"'{name}' of {where} is {np.shape(recording[name])}, {size} expected")
+            raise ConfigError(
+                f"'{name}' of {where} has the shape {np.shape(recording[name])}, {size} expected"
+            )
 
 
 def cut(
@@ -119,20 +112,20 @@ def cut(
     cover: np.ndarray,
     detect: Callable[[np.ndarray, np.ndarray], Contacts],
 ) -> Transitions | None:
-    """Transitions of length ``step`` [s] from the samples of a recording, or None when it has none.
+    """Return the transitions of length ``step`` [s] in a recording, or None without any.
 
-    A transition never spans a place where somebody intervened: a gap in the samples, a clock that
-    went back, an object that jumped (a reset between two rollouts). Samples with a non-finite entry
-    are left out. Velocities that were not recorded are difference quotients over the sample before;
-    the first sample after an intervention then has none and starts no transition.
+    A transition never spans an interruption: a gap in the samples, a clock that goes back, an object
+    that jumps (a reset between two rollouts). Samples with a non-finite entry are left out.
+    Velocities that were not recorded are difference quotients over the sample before; the first
+    sample after an interruption then has none and starts no transition.
 
     Args:
         recording: see :data:`RECORDED`, and optionally ``qd`` (K, N), ``twist_WO`` (K, 6) and
-            ``rollout`` (K,), whose changes are interventions too.
+            ``rollout`` (K,), whose changes are interruptions too.
         step: h of the model [s].
-        cover: (N,) share of a command a free joint covers in one step: newer targets count for
-            more.
-        detect: contact set at an object pose (7,) and joint angles (N,).
+        cover: (N,) share of a command that a free joint covers in one step, by which newer targets
+            have larger weights.
+        detect: returns the contact set at an object pose (7,) and joint angles (N,).
     """
     arrays = {
         name: np.asarray(recording[name], float)
@@ -150,27 +143,14 @@ def cut(
             j = first + int(np.argmin(np.abs(t[first:last] - t[i] - step)))
             if j <= i or abs(t[j] - t[i] - step) > MATCH * step:
                 continue
-            # What each target adds to a free joint's motion decays until the end of the step:
+            # weight of each target in a free joint's motion until the end of the step:
             # e^{-r(t_j − t_{k+1})} − e^{-r(t_j − t_k)}
             left = np.exp(-rate[None, :] * (t[j] - t[i : j + 1])[:, None])
             weight = np.diff(left, axis=0)
             command = np.sum(weight * arrays["q_command"][i:j], axis=0) / np.sum(weight, axis=0)
-            pose, q = arrays["pose_WO"][i], arrays["q"][i]
-            k = i - first
-            before = arrays["q_command"][i - 1] if k else q
-            rows.append(
-                (
-                    pose,
-                    q,
-                    qd[k],
-                    twist[k],
-                    before,
-                    command,
-                    detect(pose, q),
-                    arrays["pose_WO"][j],
-                    arrays["q"][j],
-                )
-            )
+            pose, q, k = arrays["pose_WO"][i], arrays["q"][i], i - first
+            before, after = arrays["q_command"][i - 1] if k else q, (arrays["pose_WO"][j], arrays["q"][j])
+            rows.append((pose, q, qd[k], twist[k], before, command, detect(pose, q), *after))
     if not rows:
         return None
     columns = list(zip(*rows, strict=True))
@@ -180,7 +160,7 @@ def cut(
 
 
 def segments(arrays: Mapping[str, np.ndarray], finite: np.ndarray, step: float) -> Iterator[tuple[int, int]]:
-    """[first, last) of the stretches in which nobody intervened."""
+    """Yield [first, last) of the stretches without interruptions."""
     t = arrays["t"]
     if not len(t):
         return
@@ -197,8 +177,8 @@ def segments(arrays: Mapping[str, np.ndarray], finite: np.ndarray, step: float) 
 
 
 def velocities(arrays: Mapping[str, np.ndarray], index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Joint and object velocities of a stretch of samples, NaN for the first one where they have to
-    be difference quotients."""
+    """Return joint and object velocities of a stretch of samples. Without recorded ones they are
+    difference quotients: the first sample's are NaN for joints, and zero for the object."""
     pose, dt = arrays["pose_WO"][index], np.diff(arrays["t"][index])[:, None]
     if "qd" in arrays:
         qd = arrays["qd"][index]
@@ -220,7 +200,7 @@ class RingBuffer:
         self.count = 0
 
     def add(self, transitions: Transitions) -> None:
-        """Put transitions in; the oldest go when there is no room."""
+        """Add transitions, in place of the oldest when the buffer is full."""
         transitions = take(transitions, slice(-self.capacity, None))
         if self._store is None:
             self._store = jax.tree.map(
@@ -233,12 +213,12 @@ class RingBuffer:
         self.count = min(self.count + transitions.count, self.capacity)
 
     def all(self) -> Transitions:
-        """Everything in the buffer, the oldest first.
+        """Return all transitions in the buffer, the oldest first.
 
         Raises:
             ConfigError: the buffer is empty.
         """
         if self._store is None:
-            raise ConfigError("the buffer holds no transitions")
+            raise ConfigError("the buffer contains no transitions")
         start = self._next if self.count == self.capacity else 0
         return take(self._store, (start + np.arange(self.count)) % self.capacity)

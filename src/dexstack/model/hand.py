@@ -238,7 +238,8 @@ def _fingertips(
             )
         if frames[name][0] != end:
             raise ConfigError(
-                f"{path}: the fingertip link '{name}' must be fixed to '{bodies[end].name}', the last link of its finger"
+                f"{path}: the fingertip link '{name}' must be fixed to '{bodies[end].name}', the last link "
+                "of its finger"
             )
     return tuple(Fingertip(frames[name][0], frames[name][2]) for name in links)
 
@@ -328,7 +329,8 @@ def _merge_fixed(
         parent, R_BP, p_BP = frames[joint.parent]
         if parent not in (0, i - 1):
             raise ConfigError(
-                f"{path}: joint '{joint.name}' must follow the joint that moves its parent link, or begin at the palm"
+                f"{path}: joint '{joint.name}' must follow the joint that moves its parent link, or begin "
+                "at the palm"
             )
         k, ratio, offset = followed[joint.name]
         place = R_BP @ joint.R_PC, p_BP + R_BP @ joint.p_PC, joint.axis
@@ -347,5 +349,6 @@ def _check_fingers(path: Path, bodies: list[Body], joints: tuple[Joint, ...]) ->
         leader = joints[body.joint].name
         if homes[leader] != homes[body.hinge]:
             raise ConfigError(
-                f"{path}: the joint '{body.hinge}' follows '{leader}' of another finger; only joints of one finger may be coupled"
+                f"{path}: the joint '{body.hinge}' follows '{leader}' of another finger; only joints of one "
+                "finger may be coupled"
             )

@@ -112,7 +112,8 @@ def scaled(obj: ObjectModel, *, mass: float = 1.0, friction: float = 1.0, size: 
     """
     if min(mass, friction, size) <= 0.0 or not np.isfinite([mass, friction, size]).all():
         raise ConfigError(
-            f"factors of an object's mass, friction and size must be positive, got {mass:g}, {friction:g}, {size:g}"
+            f"factors of an object's mass, friction and size must be positive, got {mass:g}, {friction:g}, "
+            f"{size:g}"
         )
     surface = obj.surface._replace(vertices=size * obj.surface.vertices)
     raised = np.array([0.0, 0.0, (size - 1.0) * -obj.surface.vertices[:, 2].min(), 0.0, 0.0, 0.0, 0.0])
@@ -227,7 +228,8 @@ def _read(name: str | Path) -> tuple[Path, dict[str, Any]]:
         path = Path(name)
     else:
         raise ConfigError(
-            f"unknown object '{name}'; known: {', '.join(object_names())}, or the path of an object's YAML file"
+            f"unknown object '{name}'; known: {', '.join(object_names())}, or the path of an object's YAML "
+            "file"
         )
     return path, read_yaml(
         path, ("name", "mesh", "mass", "friction", "start"), ("contact_dimension", "parts", "symmetry")
@@ -259,7 +261,8 @@ def _symmetry(path: Path, section: Any) -> Symmetry:
             raise ConfigError(f"{path}: 'symmetry[{k}].axis' has no direction")
         if type(order) is not int or (order != ANY and not 2 <= order <= HIGHEST_ORDER):
             raise ConfigError(
-                f"{path}: 'symmetry[{k}].order' must be 2 to {HIGHEST_ORDER}, or {ANY} for any angle, got {order!r}"
+                f"{path}: 'symmetry[{k}].order' must be 2 to {HIGHEST_ORDER}, or {ANY} for any angle, got "
+                f"{order!r}"
             )
         axes.append(Axis(direction / length, order))
     try:
@@ -296,7 +299,8 @@ def _starts(path: Path, section: Any) -> dict[str, Start]:
     for task, entry in section.items():
         if not isinstance(entry, dict) or not set(entry) - _OPTIONAL == set(_START):
             raise ConfigError(
-                f"{path}: 'start.{task}' must have the entries {', '.join(_START)} and may have {' and '.join(sorted(_OPTIONAL))}"
+                f"{path}: 'start.{task}' must have the entries {', '.join(_START)} and may have "
+                f"{' and '.join(sorted(_OPTIONAL))}"
             )
         position = number_list(path, f"start.{task}.position", entry["position"], 3)
         yaw, noise_position, noise_yaw = (

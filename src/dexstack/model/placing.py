@@ -156,11 +156,13 @@ class PlacingScene:
             top, bottom = bottom, bottom - 0.01
             if bottom < -HIGHEST:
                 raise ConfigError(
-                    f"the object '{self._obj.name}' falls past the hand: no part of it lies under x = {x:.3f} m"
+                    f"the object '{self._obj.name}' falls past the hand: no part of it lies under x = "
+                    f"{x:.3f} m"
                 )
         if top == bottom:
             raise ConfigError(
-                f"the object '{self._obj.name}' is too large: {top:g} m over the palm it still touches the hand"
+                f"the object '{self._obj.name}' is too large: {top:g} m over the palm it still touches the "
+                "hand"
             )
         while top - bottom > _RESOLUTION:
             middle = (top + bottom) / 2.0

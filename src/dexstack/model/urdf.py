@@ -89,7 +89,8 @@ def check_inertia(where: str, mass: float, inertia: np.ndarray) -> None:
         raise ConfigError(f"{where}: the inertia is not positive definite (principal moments {text} kg m²)")
     if moments[0] + moments[1] < moments[2] * (1.0 - 1e-9):
         raise ConfigError(
-            f"{where}: the inertia is impossible: its principal moments {text} kg m² break the triangle inequality"
+            f"{where}: the inertia is impossible: its principal moments {text} kg m² break the triangle "
+            "inequality"
         )
 
 
@@ -116,7 +117,8 @@ def read_urdf(path: str | Path) -> tuple[str, tuple[Link, ...], tuple[Joint, ...
     for joint in joints:
         if joint.mimic is not None and joint.mimic.joint not in turning - {joint.name}:
             raise ConfigError(
-                f"joint '{joint.name}' of {path} follows '{joint.mimic.joint}', which is not another revolute joint"
+                f"joint '{joint.name}' of {path} follows '{joint.mimic.joint}', which is not another "
+                "revolute joint"
             )
         for end in (joint.parent, joint.child):
             if end not in names:
@@ -291,7 +293,8 @@ def lead(
     for name, low, high in zip(names, lower, upper, strict=True):
         if not low < high:
             raise ConfigError(
-                f"{path}: the limits of the joint '{name}' and of the joints that follow it exclude each other"
+                f"{path}: the limits of the joint '{name}' and of the joints that follow it exclude each "
+                "other"
             )
     return tuple(
         replace(by_name[n], lower=low, upper=high) for n, low, high in zip(names, lower, upper, strict=True)

@@ -22,7 +22,7 @@ class JointCommands:
     """The newest command of the publisher that owns the joints.
 
     Args:
-        node: reports what is refused.
+        node: reports refused commands.
         names: the hand's joint names.
         owners: node names in descending priority; all others have the lowest.
         lease: see :class:`Arbiter`.

@@ -1,8 +1,8 @@
-"""The servo node: position control of a simulated robot that is no hand, as three balls.
+"""The servo node: position control of a simulated robot other than a hand, such as three balls.
 
 Every ``hand/feedback`` of the simulator is answered by the forces of the task's servo on
-``hand/torque``, and published as ``joint_states``. A robot that exists in simulation only has
-neither bus nor consent: it is always on, and without a command it holds.
+``hand/torque``, and published as ``joint_states``. The robot is always enabled, and holds without a
+command.
 """
 
 from __future__ import annotations

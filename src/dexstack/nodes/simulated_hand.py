@@ -1,5 +1,5 @@
-"""The hand in front of the simulator's plant: topics that the hand node answers, or an emulated
-hand on a bus."""
+"""The hand in front of the simulator's plant: topics to the hand node, or an emulated hand on a
+bus."""
 
 from __future__ import annotations
 
@@ -19,61 +19,57 @@ from dexstack.nodes.wire import SERVO, JointReader, JointWriter, WaitSet
 from dexstack.process.realtime import make_ordinary, make_realtime
 
 RESET_GAP = 0.5
-"""A reset moves simulated time on by this [s], so that every watchdog sees a gap and nobody takes
-the leap of the joints for a motion."""
+"""Simulated time that a reset skips [s], so that watchdogs see a gap and not a leap of the joints."""
 TOO_LATE = 20
-"""So often some physics may be left out before the plant counts as too slow for an emulated
-hand."""
-
-
+"""Skipped physics steps after which the plant counts as too slow for an emulated hand."""
 STOP_TIMEOUT = 0.3
-"""How long a reset waits for the hand's servo to be off [s]."""
+"""Time limit of a reset for the servo to go off [s]."""
 
 
 @runtime_checkable
 class SimulatedHand(Protocol):
-    """What the simulator needs of the hand in front of its plant."""
+    """The hand as the simulator needs it."""
 
     waits: bool
-    """Simulated time is its own and waits for a slow hand node; otherwise it is the system's."""
+    """Simulated time waits for a slow hand node; otherwise it is the system's."""
     reset_gap: float
-    """By how much a reset moves the time on [s]."""
+    """Time that a reset skips [s]."""
 
     def open(self) -> None:
-        """Before the first exchange. Raises ConfigError."""
+        """Open before the first exchange. Raises ConfigError."""
 
     def close(self) -> None:
-        """After the last one."""
+        """Close after the last exchange."""
 
     def start_time(self) -> float:
-        """Time at which the simulation starts [s]."""
+        """Return the time at which the simulation starts [s]."""
 
     def placed(self) -> None:
-        """The plant was put to its start."""
+        """Note that the plant was reset."""
 
     def wait(self, seconds: float, q: np.ndarray) -> None:
-        """Let the wall time until the next exchange go by (none is left when not positive); the
-        joints are at ``q`` (16,) [rad]."""
+        """Wait until the next exchange, not at all if ``seconds`` is not positive; the joints are at
+        ``q`` (16,) [rad]."""
 
     def late(self) -> None:
-        """Some physics was left out because the plant does not keep up with the wall clock."""
+        """Note that physics was skipped because the plant does not keep up with the wall clock."""
 
     def exchange(self, t: float, q: np.ndarray, timeout: float) -> np.ndarray:
-        """Show the joint angles ``q`` (16,) [rad] of time ``t`` [s]; the torques (16,) [N·m] under
-        which the plant moves on."""
+        """Pass on the joint angles ``q`` (16,) [rad] of time ``t`` [s]; return the torques (16,)
+        [N·m] of the next step."""
 
     def inject(self, faults: FaultParams | MotorFaultParams) -> None:
-        """Change what is wrong with an emulated hand."""
+        """Replace faults of an emulated hand."""
 
     def power_cycle(self) -> None:
         """Switch an emulated hand off and on."""
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
-        """Diagnostics: level, what is wrong (empty: nothing), values."""
+        """Return level, problem (empty: none) and values for diagnostics."""
 
 
 class TopicHand:
-    """The hand node answers ``hand/feedback`` with ``hand/torque``, and is waited for."""
+    """Waits for the hand node, which answers ``hand/feedback`` with ``hand/torque``."""
 
     waits = True
     reset_gap = RESET_GAP
@@ -104,7 +100,7 @@ class TopicHand:
             time.sleep(seconds)
 
     def late(self) -> None:
-        """Never: simulated time waits."""
+        """No-op: simulated time waits."""
 
     def exchange(self, t: float, q: np.ndarray, timeout: float) -> np.ndarray:
         tau = self._answer(timeout)
@@ -114,10 +110,10 @@ class TopicHand:
         return tau
 
     def inject(self, faults: FaultParams | MotorFaultParams) -> None:
-        """Topics have no faults."""
+        """No-op: topics have no faults."""
 
     def power_cycle(self) -> None:
-        """Topics have no power."""
+        """No-op: topics have no power."""
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         values = {"torque_timeouts": self.timeouts}
@@ -128,12 +124,12 @@ class TopicHand:
         )
 
     def _answer(self, timeout: float) -> np.ndarray:
-        """Torques that answer the last feedback; zero without an answer."""
+        """Return the torques for the last feedback; zero without an answer."""
         deadline = time.monotonic() + timeout
         while self._awaited is not None:
             sample = self._torques.take()
             if sample is not None:
-                self._answering = True  # an old answer, too, says that the hand is there again
+                self._answering = True  # an old answer also shows that the hand node runs
                 if abs(sample.t - self._awaited) < 1e-6:
                     return sample.values
             left = deadline - time.monotonic()
@@ -147,9 +143,8 @@ class TopicHand:
         return self._no_torque
 
 
-class BusHand:
-    """An emulated hand on a bus, in real time. Raises ConfigError: nobody knows how to emulate such
-    a hand."""
+class EmulatedBusHand:
+    """An emulated hand on a bus, in real time. Raises ConfigError if the hand cannot be emulated."""
 
     waits = False
     reset_gap = 0.0
@@ -181,11 +176,8 @@ class BusHand:
         return time.time()
 
     def placed(self) -> None:
-        """As a person does who puts everything to its place again: the hand is stopped, its joints
-        are turned, it is enabled again.
-
-        A hand whose servo is off stays so, and without a hand node its joints leap.
-        """
+        """Stop the hand, let the plant be reset, and enable the hand again. A hand whose servo is off
+        stays off."""
         if self._loop is None or self._q is None or not (self._hand.servo and self._stop.service_is_ready()):
             return
         self._stop.call_async(Trigger.Request())
@@ -201,7 +193,7 @@ class BusHand:
 
     def late(self) -> None:
         self._late += 1
-        if self._late == TOO_LATE:  # a plant that needs all of a core must not take it from everybody else
+        if self._late == TOO_LATE:  # a plant that needs a whole core must not starve other processes
             make_ordinary()
 
     def exchange(self, t: float, q: np.ndarray, timeout: float) -> np.ndarray:

@@ -37,7 +37,7 @@ from dexstack.hand.params import BusParams, EmulatedHandParams, FaultParams, Mot
 from dexstack.nodes.common import OK, WARN, run_node
 from dexstack.nodes.markers import patch_markers
 from dexstack.nodes.scene import SceneNode
-from dexstack.nodes.simulated_hand import BusHand, SimulatedHand, TopicHand
+from dexstack.nodes.simulated_hand import EmulatedBusHand, SimulatedHand, TopicHand
 from dexstack.nodes.wire import COMMAND, SENSOR, WORLD, fill_pose, set_stamp
 from dexstack.plants import make_plant, plant_params
 from dexstack.plants.base import PatchPlant, Plant, WatchedPlant
@@ -90,7 +90,7 @@ class SimulatorNode(SceneNode):
         if bus.interface:
             faults = (self.params(FaultParams), self.params(MotorFaultParams))
             emulation = Emulation(self.params(EmulatedHandParams), self.params(MotorParams), faults, p.seed)
-            self._hand = BusHand(self, self._scene.robot, bus, emulation)
+            self._hand = EmulatedBusHand(self, self._scene.robot, bus, emulation)
             self.create_service(
                 Trigger, "~/power_cycle", lambda _, response: self._answer(response, self._hand.power_cycle)
             )

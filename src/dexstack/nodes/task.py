@@ -180,7 +180,7 @@ class TaskNode(SceneNode):
         return lambda: iter([self._task.at_yaw(yaw)])
 
     def _aim(self, stream: Callable[[], Iterator[Goal]], follower: Follower | None = None) -> None:
-        """Pursue these goals from the first one on; the follower of the previous ones is told that they
+        """Pursue these goals from the first one on; notify the follower of the previous ones that they
         are superseded."""
         before, self._follower = self._follower, follower
         if before is not None:

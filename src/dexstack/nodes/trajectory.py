@@ -1,18 +1,18 @@
-"""The trajectory node: plays motions of the joints that somebody else planned or recorded.
+"""The trajectory node: plays planned or recorded motions of the joints.
 
-``joint_trajectory`` (trajectory_msgs/JointTrajectory) takes what the joint trajectory controller of
-ros2_control takes on its topic: points with positions and, or not, velocities, of some or all
-joints; a stamp in the future delays the start. A later one takes over from where the running one
-has come to, one without points stops it. At the end the joints are held, until somebody else
-commands them. ``joint_trajectory/state`` (diagnostic_msgs/DiagnosticStatus) says what becomes of
-it: idle, following, done, failed, cancelled. Where control_msgs is installed the same is asked for
-by the action ``joint_trajectory/follow_joint_trajectory`` (:mod:`.trajectory_action`). The hand's
-own limits, its watchdog and its consent stand behind all this as behind every command.
+``joint_trajectory`` (trajectory_msgs/JointTrajectory) accepts the same as the topic of the joint
+trajectory controller of ros2_control: points with positions and optional velocities, of some or all
+joints; a stamp in the future delays the start. A later message continues from the target of the
+running motion, one without points stops it. After a motion the joints are held until another node
+commands them. ``joint_trajectory/state`` (diagnostic_msgs/DiagnosticStatus) reports the phase: idle,
+following, done, failed, cancelled. Where control_msgs is installed there is also the action
+``joint_trajectory/follow_joint_trajectory`` (:mod:`.trajectory_action`). The hand's limits, watchdog
+and consent apply as to every command.
 
-With the parameter ``motion`` the node plays one from a file, and ends with it. It waits until the
-hand has torque, so on hardware until somebody enables it, and for whoever is to hear what comes of
-it: programs that start together take seconds to find each other. Meanwhile it asks the joints to
-stay where they are.
+With the parameter ``motion`` the node plays one from a file and ends. It waits until the hand has
+torque, on hardware therefore until a person enables it, and until ``heard_on`` has a subscriber,
+since programs that start together take seconds to find each other. Until then it commands the
+joints to stay.
 """
 
 from __future__ import annotations
@@ -35,32 +35,32 @@ from dexstack.hand.trajectory import read_motion as read_file
 from dexstack.model import HAND_NAMES
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
-from dexstack.nodes.trajectory_action import NOBODY, Asker, Request, read_motion, serve
+from dexstack.nodes.trajectory_action import IGNORED, Asker, Request, read_motion, serve
 from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, JointReader, JointWriter, WaitSet
 from dexstack.process.history import JointSample
 
 PERIOD = 0.01
 """Time between two commands [s]."""
 EARLY = 1.0
-"""So long a trajectory waits for the first joint angles [s]."""
+"""Longest wait of a trajectory for the first joint angles [s]."""
 UNHEARD = 10.0
-"""A motion of a file waits no longer for a listener, once the hand has torque [s]."""
+"""Longest wait of a file's motion for a subscriber once the hand has torque [s]."""
 TAKEN_OVER = "another trajectory took over"
 LEVELS = {Phase.FAILED: DiagnosticStatus.ERROR, Phase.CANCELLED: WARN}
 
 
 @dataclass(frozen=True)
 class TrajectoryParams:
-    """Parameters of the trajectory node, beside its tolerances."""
+    """Parameters of the trajectory node except its tolerances."""
 
     hand: str = param("right", f"which hand: {HAND_NAMES}")
     motion: str = param(
         "",
-        "file of a motion that is played once the hand has torque, and with which the node ends; empty: none",
+        "file of a motion that is played once the hand has torque, after which the node ends; empty: none",
     )
     heard_on: str = param(
         "",
-        "topic that somebody must listen to before the file's motion begins; it waits 10 s at most; empty: at once",
+        "topic that needs a subscriber before the file's motion begins, for at most 10 s; empty: at once",
     )
 
 
@@ -89,11 +89,11 @@ class TrajectoryNode(StackNode):
         self._follower = Follower(self._hand, self.params(FollowParams))
         self._seen: JointSample | None = None
         self._next: Request | None = None
-        """What begins later."""
+        """The request that begins later."""
         self._early: Request | None = None
-        """What was asked for before anybody knew where the joints are."""
-        self._asker = NOBODY
-        """Who asked for what runs."""
+        """The request that came before the joint angles."""
+        self._asker = IGNORED
+        """Receiver of the running motion's outcome."""
         self._commanded = -np.inf
         file = self.params(TrajectoryParams).motion
         self._torque_since = np.inf
@@ -118,7 +118,7 @@ class TrajectoryNode(StackNode):
         if self._from_file is not None:
             asked = self._stay_until_ready(seen)
         before, left = self._follower.phase, self._follower.left
-        self._mind_others()
+        self._yield_to_others()
         if asked is not None:
             self._ask(asked)
         if self._next is not None and seen.t >= self._next.start:
@@ -134,10 +134,10 @@ class TrajectoryNode(StackNode):
             self._say()
         if self._follower.phase is not Phase.FOLLOWING:
             self._asker.ended(self._follower.phase, self._follower.why, on_the_way=left > 0.0)
-            self._asker = NOBODY
+            self._asker = IGNORED
 
     def ask(self, request: Request) -> bool:
-        """Take a request in, from any thread; whether it was."""
+        """Accept a request, from any thread; return True if the node is active."""
         return self.in_worker(lambda: self._take_in(request))
 
     def finish(self) -> None:
@@ -152,8 +152,8 @@ class TrajectoryNode(StackNode):
         return LEVELS.get(f.phase, OK), f.why or f.phase.value, values
 
     def _stay_until_ready(self, seen: JointSample) -> Request | None:
-        """The motion of the file where the servo is on and is heard; until then commands that move
-        nothing, because a servo turns on with one."""
+        """Return the motion of the file once the servo is on and ``heard_on`` has a subscriber; until
+        then command the measured angles, because the servo needs a command to turn on."""
         torques, now = self._torques.take(), time.monotonic()
         if torques is not None and not np.any(torques.values):
             self._torque_since = np.inf
@@ -177,9 +177,9 @@ class TrajectoryNode(StackNode):
         self._early = request
 
     def _forget(self) -> None:
-        """Nothing moves long after it was asked for because a hand turns up."""
+        """Drop a request for which no joint angles came."""
         if self._early is not None and time.monotonic() - self._early.came > EARLY:
-            self._refuse(self._early, "nobody knows where the joints are")
+            self._refuse(self._early, "no joint angles")
             self._early = None
 
     def _ask(self, request: Request) -> None:
@@ -209,8 +209,8 @@ class TrajectoryNode(StackNode):
         self._say(why)
         request.asker.ended(Phase.IDLE, why)
 
-    def _mind_others(self) -> None:
-        """Where somebody else commands the joints after the end of a motion, they are his."""
+    def _yield_to_others(self) -> None:
+        """Stop holding if another node commands the joints after a motion."""
         other = self._commands.take()
         if other is None or self._follower.phase is Phase.FOLLOWING:
             return
@@ -231,7 +231,7 @@ class TrajectoryNode(StackNode):
 
 
 class _EndsNode(Asker):
-    """The node ends with a motion: 0 if it is done."""
+    """Ends the node with a motion, with exit code 0 if it is done."""
 
     def __init__(self, node: TrajectoryNode) -> None:
         self._node = node

@@ -1,5 +1,5 @@
-"""The action FollowJointTrajectory on top of the trajectory node, where control_msgs is installed;
-rclpy from PyPI comes without it."""
+"""The action FollowJointTrajectory on top of the trajectory node, where control_msgs is installed
+(rclpy from PyPI comes without it)."""
 
 from __future__ import annotations
 
@@ -22,40 +22,40 @@ from dexstack.nodes.wire import BadMessage, seconds, set_stamp
 FEEDBACK = 0.05
 """Time between two messages of feedback [s]."""
 ANY = 1e3
-"""A tolerance that everything keeps [rad]."""
+"""Tolerance that disables a check [rad]."""
 
 
 class Asker:
-    """Who wants to know what becomes of a motion; this one does not. Called by the worker of the
-    trajectory node."""
+    """Receives progress and outcome of a motion, in the worker of the trajectory node; this class
+    ignores them."""
 
     def progress(self, t: float, names: Sequence[str], target: np.ndarray, q: np.ndarray) -> None:
-        """Where the joints of these names (N,) should be and are [rad] at time ``t`` [s]."""
+        """Report target and angles (N,) [rad] of the joints of these names at time ``t`` [s]."""
 
     def ended(self, phase: Phase, why: str, *, on_the_way: bool = False) -> None:
-        """Nothing more comes: the motion is done, has failed (before its last point, or at it), was
-        cancelled, or was refused (IDLE)."""
+        """Report the end: done, failed (``on_the_way``: before the last point), cancelled, or refused
+        (IDLE)."""
 
 
-NOBODY = Asker()
+IGNORED = Asker()
 
 
 @dataclass(frozen=True)
 class Request:
-    """A motion that somebody asks for."""
+    """A requested motion."""
 
     start: float
-    """When it begins [s]; 0: at once."""
+    """Time at which it begins [s]; 0: at once."""
     motion: Motion | None
-    """None: whatever runs is to stop."""
+    """None: stop the running motion."""
     tolerances: FollowParams | None = None
-    """None: the node's."""
-    asker: Asker = NOBODY
+    """None: those of the node."""
+    asker: Asker = IGNORED
     came: float = field(default_factory=time.monotonic)
 
 
 def read_motion(message: JointTrajectory) -> tuple[float, Motion | None]:
-    """When it begins [s] (0: at once), and what; None: whatever runs is to stop."""
+    """Return start [s] (0: at once) and motion; None: stop the running motion."""
     if not message.points:
         return 0.0, None
     if len({(len(point.positions), len(point.velocities)) for point in message.points}) > 1:
@@ -78,7 +78,7 @@ def serve(node: Node, ask: Callable[[Request], bool]) -> None:
     """Offer the action, where control_msgs is installed.
 
     Args:
-        ask: takes a request of the trajectory node; false when that is not active.
+        ask: passes a request to the trajectory node; returns False if that is not active.
     """
     if importlib.util.find_spec("control_msgs") is None:
         return
@@ -95,17 +95,17 @@ def serve(node: Node, ask: Callable[[Request], bool]) -> None:
 
 
 class FollowAction:
-    """What the server calls, in the executor's thread.
+    """Callbacks of the action server, in the executor's thread.
 
     Args:
-        kind: the action's type, FollowJointTrajectory of control_msgs.
+        kind: the type of the action, control_msgs FollowJointTrajectory.
     """
 
     def __init__(self, node: Any, ask: Callable[[Request], bool], kind: Any) -> None:
         self._node, self._ask, self._kind = node, ask, kind
 
     async def execute(self, handle: Any) -> Any:
-        """Follow one goal to its end; the result."""
+        """Follow one goal to its end; return the result."""
         goal, kind = handle.request, self._kind.Result
         asker = _Goal(self._node, handle, self._kind.Feedback)
         try:
@@ -134,23 +134,23 @@ class FollowAction:
         )
 
     def cancel(self, handle: Any) -> CancelResponse:
-        """Stop whatever runs."""
+        """Stop the running motion."""
         return CancelResponse.ACCEPT if self._ask(Request(0.0, None)) else CancelResponse.REJECT
 
 
 class _Goal(Asker):
-    """Carries what becomes of one goal from the worker to the executor."""
+    """Passes the outcome of one goal from the worker to the executor."""
 
     def __init__(self, node: Any, handle: Any, feedback: Any) -> None:
         self.end: Awaited = Awaited(node)
         """(phase, why, on the way)"""
         self._handle, self._feedback = handle, feedback
-        self._told = -np.inf
+        self._reported = -np.inf
 
     def progress(self, t: float, names: Sequence[str], target: np.ndarray, q: np.ndarray) -> None:
-        if 0.0 <= t - self._told < FEEDBACK:
+        if 0.0 <= t - self._reported < FEEDBACK:
             return
-        self._told = t
+        self._reported = t
         points = (JointTrajectoryPoint(positions=x.tolist()) for x in (target, q, target - q))
         message = self._feedback(joint_names=list(names))
         set_stamp(message.header.stamp, t)
@@ -162,11 +162,11 @@ class _Goal(Asker):
 
 
 def tolerances(goal: Any, default: FollowParams) -> FollowParams:
-    """Of a goal: the tightest that is said for any joint counts for all; 0 is the node's own, a
-    negative one none."""
+    """Return the tolerances of a goal: the tightest of any joint applies to all; 0 means that of the
+    node, a negative one disables the check."""
 
-    def tightest(said: Any, own: float) -> float:
-        values = [ANY if x.position < 0.0 else x.position for x in said if x.position != 0.0]
+    def tightest(given: Any, own: float) -> float:
+        values = [ANY if x.position < 0.0 else x.position for x in given if x.position != 0.0]
         return min(values, default=own)
 
     wait = seconds(goal.goal_time_tolerance)

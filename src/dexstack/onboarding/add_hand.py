@@ -75,7 +75,8 @@ def add_hand(
     up, forward = (_direction(key, getattr(wishes, key)) for key in ("up", "forward"))
     if up is not None and forward is not None and np.linalg.norm(np.cross(up, forward)) < 1e-3:
         raise ConfigError(
-            "the directions 'up' and 'forward' are parallel; 'up' is out of the palm, 'forward' along the fingers"
+            "the directions 'up' and 'forward' are parallel; 'up' is out of the palm, 'forward' along the "
+            "fingers"
         )
     draft = draft_hand(read_robot(file), wishes.palm, wishes.tips, wishes.effort)
     name = plain_name(wishes.name or draft.name, "a hand")

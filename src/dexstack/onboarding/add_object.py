@@ -133,7 +133,8 @@ def add_object(
     soup.vertices = UNITS[unit] * soup.vertices
     if not MIN_SIZE <= soup.extents.max() <= MAX_SIZE:
         raise ConfigError(
-            f"the mesh {path} is {soup.extents.max():.3g} m long; an object measures {MIN_SIZE:g} m to {MAX_SIZE:g} m"
+            f"the mesh {path} is {soup.extents.max():.3g} m long; an object measures {MIN_SIZE:g} m to "
+            f"{MAX_SIZE:g} m"
         )
     progress(f"{path.name}: {len(soup.faces)} faces, {_extents(soup)} mm read in {unit}")
     repaired = _repair(soup, wishes.consent)

@@ -153,29 +153,35 @@ class _Drafting:
                 reach_of_shape = half + float(np.linalg.norm(shape.p))
                 if 2.0 * half < LINK[0] or reach_of_shape > LINK[1]:
                     raise ConfigError(
-                        f"the link '{link.name}' of {where} has a collision shape of {2.0 * half:.3g} m that reaches "
-                        f"{reach_of_shape:.3g} m from its joint, {LINK[0]:g} to {LINK[1]:g} m are plausible; a mesh in "
+                        f"the link '{link.name}' of {where} has a collision shape of {2.0 * half:.3g} m "
+                        "that reaches "
+                        f"{reach_of_shape:.3g} m from its joint, {LINK[0]:g} to {LINK[1]:g} m are "
+                        "plausible; a mesh in "
                         'millimetres needs scale="0.001 0.001 0.001"'
                     )
         for link, joint in zip(links[1:], joints, strict=True):
             lower, upper = joint.lower, joint.upper
             if max(abs(lower), abs(upper)) > ANYWHERE:
                 raise ConfigError(
-                    f"the limits of the joint '{joint.name}' of {where} are {lower:.4g} to {upper:.4g} rad, more than a full "
+                    f"the limits of the joint '{joint.name}' of {where} are {lower:.4g} to {upper:.4g} rad, "
+                    "more than a full "
                     "turn; are they in degrees? Write them in radians"
                 )
             reach[link.name] = reach[joint.parent] + float(np.linalg.norm(joint.p_PC))
             gyration = np.sqrt(np.linalg.eigvalsh(link.inertia)[-1] / link.mass) if link.mass > 0.0 else 0.0
             if link.mass > MASS or gyration > GYRATION:
                 raise ConfigError(
-                    f"the link '{link.name}' of {where} has a mass of {link.mass:.3g} kg and a radius of gyration of "
-                    f"{gyration:.3g} m, at most {MASS:g} kg and {GYRATION:g} m are plausible; are they in kg and kg m²?"
+                    f"the link '{link.name}' of {where} has a mass of {link.mass:.3g} kg and a radius of "
+                    "gyration of "
+                    f"{gyration:.3g} m, at most {MASS:g} kg and {GYRATION:g} m are plausible; are they in "
+                    "kg and kg m²?"
                 )
         for joint in joints:
             length = reach[joint.child]
             if joint.kind == "fixed" and not REACH[0] <= length <= REACH[1]:
                 raise ConfigError(
-                    f"the finger to '{joint.child}' of {where} is {length:.3g} m long, {REACH[0]:g} to {REACH[1]:g} m are "
+                    f"the finger to '{joint.child}' of {where} is {length:.3g} m long, {REACH[0]:g} to "
+                    f"{REACH[1]:g} m are "
                     "plausible; are its joints' origins in metres?"
                 )
 
@@ -183,7 +189,8 @@ class _Drafting:
         if np.ptp(radii) > 1e-4:
             spread = f"{1e3 * min(radii):.1f} to {1e3 * max(radii):.1f} mm"
             self.notes.append(
-                f"the fingertips' radii are {spread}; the hand has one, their median {1e3 * np.median(radii):.1f} mm"
+                f"the fingertips' radii are {spread}; the hand has one, their median "
+                f"{1e3 * np.median(radii):.1f} mm"
             )
         slow = [j.name for j in joints if j.kind != "fixed" and j.name not in self.tree.robot.speeds]
         if slow:
@@ -215,11 +222,13 @@ class _Drafting:
             joint, where = self.tree.joint_name(j), f"of {robot.where}"
             if model.body_jntnum[body] > 1:
                 raise ConfigError(
-                    f"the link '{self.tree.name(body)}' {where} has {model.body_jntnum[body]} joints; one each is supported"
+                    f"the link '{self.tree.name(body)}' {where} has {model.body_jntnum[body]} joints; one "
+                    "each is supported"
                 )
             if model.jnt_type[j] != mujoco.mjtJoint.mjJNT_HINGE:
                 raise ConfigError(
-                    f"the joint '{joint}' {where} is not a hinge; only joints that turn about one axis are supported"
+                    f"the joint '{joint}' {where} is not a hinge; only joints that turn about one axis are "
+                    "supported"
                 )
             if (leader := robot.followers.get(joint)) is not None:
                 self._check_follower(joint, leader)
@@ -230,14 +239,16 @@ class _Drafting:
         for e in range(model.neq):
             if model.eq_type[e] in (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD):
                 raise ConfigError(
-                    f"{robot.where} closes a loop ({model.equality(e).name or 'an equality'}); only trees are supported"
+                    f"{robot.where} closes a loop ({model.equality(e).name or 'an equality'}); only trees "
+                    "are supported"
                 )
 
     def _check_follower(self, joint: str, leader: Mimic | str) -> None:
         what = f"the joint '{joint}' of {self.tree.robot.where}"
         if isinstance(leader, str):
             raise ConfigError(
-                f"{what} is coupled to {leader}; only joints that follow one other, by a ratio and an offset, are supported"
+                f"{what} is coupled to {leader}; only joints that follow one other, by a ratio and an "
+                "offset, are supported"
             )
         fingers = [[self.tree.joint_name(self.joint_of[b]) for b in chain] for chain in self.chains]
         if not any(joint in names and leader.joint in names for names in fingers):
@@ -318,7 +329,8 @@ class _Drafting:
             return np.asarray(trimesh.creation.icosphere(subdivisions=3).vertices) * model.geom_size[geom]
         what = mujoco.mjtGeom(kind).name.removeprefix("mjGEOM_").lower()
         raise ConfigError(
-            f"the link '{self.tree.name(int(model.geom_bodyid[geom]))}' of {self.tree.robot.where} collides as a {what}; "
+            f"the link '{self.tree.name(int(model.geom_bodyid[geom]))}' of {self.tree.robot.where} collides "
+            f"as a {what}; "
             "spheres, capsules, cylinders, boxes, ellipsoids and meshes are supported"
         )
 
@@ -367,7 +379,8 @@ class _Drafting:
         found = [x for x in found if np.isfinite(x) and x > 0.0]
         if not found and self.effort is None:
             raise ConfigError(
-                f"the joint '{self.tree.joint_name(j)}' of {self.tree.robot.where} has no torque limit; give it with --effort, "
+                f"the joint '{self.tree.joint_name(j)}' of {self.tree.robot.where} has no torque limit; "
+                "give it with --effort, "
                 "in N m"
             )
         return min(found, default=self.effort)

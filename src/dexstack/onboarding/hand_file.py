@@ -43,7 +43,7 @@ urdf: {json.dumps(f"{name}.urdf")}
 side: {rest.side}
 palm_link: {json.dumps(draft.links[0].name)}
 
-# Pose of the palm frame in the world: palm up, fingers to world +x, the world's origin on the palm under the middle of the grasp.
+# Pose of the palm frame in the world: palm up, fingers to +x, origin on the palm under the middle of the grasp.
 palm_mount:
   position: {_numbers(rest.p_WP, 6)}   # m
   quaternion: {_numbers(rest.quat_WP, 15)}   # w x y z
@@ -53,7 +53,7 @@ fingertips:
   links: {json.dumps(draft.tips)}
   radius: {draft.radius:.6g}   # m
 
-# Sliding friction [-]; between two surfaces the larger value counts. These are the Allegro's values: measure yours.
+# Sliding friction [-]; between two surfaces the larger value counts. The Allegro's values: measure yours.
 friction:
   palm: {FRICTION_PALM}
   fingers: {FRICTION_FINGERS}
@@ -66,7 +66,7 @@ planner: {UNTUNED}   # for objects without a start for this hand, in place of th
 # Pairs of links that do not collide because their shapes overlap at rest; neighbours never collide.
 ignored_contacts: {json.dumps([list(pair) for pair in rest.ignored_contacts])}
 
-# Joint angles [rad] in joint order, a finger per line. "home" is the resting pose; an object's start may name another one.
+# Joint angles [rad] in joint order, a finger per line. "home" is the resting pose; objects may use others.
 poses:
 {_poses(draft, rest)}
 """)

@@ -50,7 +50,8 @@ class HandTree:
         ends = tips or self.leaves(range(1, self.model.nbody))
         if len(ends) < 2:
             raise ConfigError(
-                f"{self.robot.where} has {len(ends)} links that could be fingertips; give the palm with --palm"
+                f"{self.robot.where} has {len(ends)} links that could be fingertips; give the palm with "
+                "--palm"
             )
         above = [[b for b in self.path(end) if b != end] for end in ends]
         common = [b for b in above[0] if all(b in other for other in above)]
@@ -74,7 +75,8 @@ class HandTree:
         found = self.leaves([b for b in range(1, self.model.nbody) if b != root and root in self.path(b)])
         if not found:
             raise ConfigError(
-                f"no link of {self.robot.where} moves relative to the palm '{self.name(palm)}': there is no finger"
+                f"no link of {self.robot.where} moves relative to the palm '{self.name(palm)}': there is no "
+                "finger"
             )
         return found
 
@@ -103,7 +105,8 @@ class HandTree:
                 if shared := [b for b in chain if b in other]:
                     joint = self.joint_name(int(self.model.body_jntadr[shared[0]]))
                     raise ConfigError(
-                        f"the fingers to '{self.name(end)}' and '{self.name(tip)}' of {self.robot.where} share the joint '{joint}'; "
+                        f"the fingers to '{self.name(end)}' and '{self.name(tip)}' of {self.robot.where} "
+                        f"share the joint '{joint}'; "
                         "each finger must be a chain of its own"
                     )
             chains.append(chain)

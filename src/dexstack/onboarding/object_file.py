@@ -92,7 +92,8 @@ def _symmetry(alike: Symmetry) -> str:
         return ""
     lines = [
         "",
-        "# Rotations about axes of the mesh after which the object looks alike: order n: by 360°/n, 0: by any angle.",
+        "# Rotations about axes of the mesh after which the object looks alike: order n: by 360°/n, 0: by "
+        "any angle.",
         "symmetry:",
     ]
     for axis in alike.axes:
@@ -106,7 +107,8 @@ def _start_lines(start: Start, indent: str = "  ") -> list[str]:
     yaw = 2.0 * float(np.arctan2(start.pose_WO[6], start.pose_WO[3]))
     return [
         f"{indent}{ALLEGRO}:",
-        f"{indent}  position: [{x}, {y}, {z}]   # m, of the centre of mass, in the world (origin on the palm, z up)",
+        f"{indent}  position: [{x}, {y}, {z}]   # m, of the centre of mass, in the world (origin on the "
+        "palm, z up)",
         f"{indent}  yaw: {yaw:.6f}                # rad, about world z",
         f"{indent}  noise_position: {start.noise_position:g}   # m, standard deviation in x and in y",
         f"{indent}  noise_yaw: {start.noise_yaw:g}        # rad, largest turn in either direction",

@@ -128,7 +128,8 @@ def try_places(
             for start in starts:
                 tried.append(Tried(start, tuple(next(outcomes) for _ in range(trials))))
                 progress(
-                    f"{len(tried)}/{len(starts)} {describe(start)}: {tried[-1].succeeded} of {trials}, {tried[-1].dropped} dropped"
+                    f"{len(tried)}/{len(starts)} {describe(start)}: {tried[-1].succeeded} of {trials}, "
+                    f"{tried[-1].dropped} dropped"
                 )
                 if tried[-1].succeeded == trials:
                     break

@@ -102,7 +102,8 @@ def read_mesh(path: str | Path) -> trimesh.Trimesh:
     bad = used[~(np.abs(vertices[used]) <= 1e9).all(axis=1)]  # NaN included
     if len(bad):
         raise ConfigError(
-            f"the mesh {path} is broken: vertex {bad[0]} lies at {vertices[bad[0]].tolist()} ({len(bad)} such vertices)"
+            f"the mesh {path} is broken: vertex {bad[0]} lies at {vertices[bad[0]].tolist()} ({len(bad)} "
+            "such vertices)"
         )
     return trimesh.Trimesh(vertices[used], numbered.reshape(faces.shape), process=False)
 
@@ -141,7 +142,8 @@ def repair(mesh: trimesh.Trimesh) -> Repaired:
         raise ConfigError("the mesh cannot be repaired: the result is not closed")
     if 2.0 * body.volume / body.area < THIN:
         raise ConfigError(
-            f"the mesh encloses no volume: {1e9 * body.volume:.3g} mm³ under a surface of {1e6 * body.area:.3g} mm²"
+            f"the mesh encloses no volume: {1e9 * body.volume:.3g} mm³ under a surface of "
+            f"{1e6 * body.area:.3g} mm²"
         )
     return Repaired(body, tuple(steps), *(_moved(soup, body) if steps else (0.0, 0.0, 0.0)), before)
 
@@ -207,7 +209,8 @@ def _check_thick(mesh: trimesh.Trimesh) -> None:
     if thickness[-1] < THIN:
         normal, where = np.round(axes[-1], 2) + 0.0, np.round(1e3 * mesh.vertices.mean(axis=0), 1) + 0.0
         raise ConfigError(
-            f"the mesh is a flat sheet through {where.tolist()} mm, square to {normal.tolist()}: it encloses no volume"
+            f"the mesh is a flat sheet through {where.tolist()} mm, square to {normal.tolist()}: it "
+            "encloses no volume"
         )
 
 
@@ -248,7 +251,8 @@ def _closed_pieces(soup: trimesh.Trimesh, steps: list[str]) -> list[trimesh.Trim
     large = [piece for piece in pieces if piece.area >= CRUMB * pieces[0].area]
     if len(large) < len(pieces):
         steps.append(
-            f"dropped {len(pieces) - len(large)} loose pieces with less than {100 * CRUMB:g} % of the largest one's surface"
+            f"dropped {len(pieces) - len(large)} loose pieces with less than {100 * CRUMB:g} % of the "
+            "largest one's surface"
         )
     closed, repaired, turned = [], 0, 0
     for piece in large:

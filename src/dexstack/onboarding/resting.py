@@ -220,7 +220,8 @@ def _home(
     assert best is not None
     (_, miss, _), q, c, touching, width = best
     notes = [
-        f"at home a fingertip is {1e3 * miss:.0f} mm from its place beside a free cylinder of {1e3 * width:.0f} mm radius"
+        f"at home a fingertip is {1e3 * miss:.0f} mm from its place beside a free cylinder of "
+        f"{1e3 * width:.0f} mm radius"
     ]
     if touching:
         notes.append(f"do not collide, because they overlap at home: {_pairs(touching)}")

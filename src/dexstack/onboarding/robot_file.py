@@ -102,7 +102,8 @@ def _made_readable(path: Path, urdf: ET.Element) -> dict[str, bytes]:
         for end in (*joint.findall("parent"), *joint.findall("child")):
             if end.get("link") not in links:
                 raise ConfigError(
-                    f"joint '{joint.get('name')}' of {path} refers to the link '{end.get('link')}', which does not exist"
+                    f"joint '{joint.get('name')}' of {path} refers to the link '{end.get('link')}', which "
+                    "does not exist"
                 )
         for mimic in joint.findall("mimic"):
             joint.remove(mimic)

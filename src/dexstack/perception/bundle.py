@@ -99,7 +99,8 @@ def _tag(path: Path, where: str, entry: Any) -> Tag:
     lengths = np.linalg.norm(normal), np.linalg.norm(up)
     if min(lengths) < 1e-3 or abs(normal @ up) > 0.02 * lengths[0] * lengths[1]:
         raise ConfigError(
-            f"{path}: '{where}.normal' and '{where}.up' must be perpendicular, got {entry['normal']} and {entry['up']}"
+            f"{path}: '{where}.normal' and '{where}.up' must be perpendicular, got {entry['normal']} and "
+            f"{entry['up']}"
         )
     z = normal / lengths[0]
     y = up - (up @ z) * z

@@ -58,7 +58,8 @@ def calibrate_camera(
     ]
     if len(solved) < 3:
         raise ConfigError(
-            f"{len(solved)} of {len(pictures)} pictures show tags of the bundle '{base.name}' clearly enough; three are needed"
+            f"{len(solved)} of {len(pictures)} pictures show tags of the bundle '{base.name}' clearly "
+            "enough; three are needed"
         )
     means = []
     for tag in sorted({t for _, s in solved for t in (*s.tags, *s.outliers)}):
@@ -69,7 +70,8 @@ def calibrate_camera(
     mean = solve_bundle(means, base, camera)
     if mean is None:
         raise ConfigError(
-            f"the tags of the bundle '{base.name}' contradict each other: check its YAML, and that nothing moved"
+            f"the tags of the bundle '{base.name}' contradict each other: check its YAML, and that nothing "
+            "moved"
         )
     X_PC = mean.X_CO.inverse
     means = [d for d in means if d.tag in mean.tags]
@@ -136,7 +138,8 @@ def save_mount(path: str | Path, c: CameraCalibration | HandEye, camera: CameraM
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         text = yaml.safe_dump(document, sort_keys=False, default_flow_style=None)
         Path(path).write_text(
-            f"# The camera's optical frame in the palm frame [m, w x y z]. Written by dexstack calibrate.\n{text}"
+            "# The camera's optical frame in the palm frame [m, w x y z]. Written by dexstack "
+            f"calibrate.\n{text}"
         )
 
 

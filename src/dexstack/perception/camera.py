@@ -36,11 +36,13 @@ class CameraModel:
             raise ConfigError("the camera's intrinsics must be finite, K a 3 x 3 matrix")
         if K[[0, 1, 2, 2], [1, 0, 0, 1]].any():
             raise ConfigError(
-                f"the camera's K must be [fx 0 cx; 0 fy cy; 0 0 1], row by row and without skew, got {K.ravel().tolist()}"
+                "the camera's K must be [fx 0 cx; 0 fy cy; 0 0 1], row by row and without skew, got "
+                f"{K.ravel().tolist()}"
             )
         if not (K[0, 0] > 0.0 and K[1, 1] > 0.0 and K[2, 2] == 1.0):
             raise ConfigError(
-                f"the camera's focal lengths must be positive and K[2][2] one, got {K[0, 0]:g}, {K[1, 1]:g}, {K[2, 2]:g}"
+                f"the camera's focal lengths must be positive and K[2][2] one, got {K[0, 0]:g}, "
+                f"{K[1, 1]:g}, {K[2, 2]:g}"
             )
         if not (-self.width < K[0, 2] < 2 * self.width and -self.height < K[1, 2] < 2 * self.height):
             raise ConfigError(f"the principal point ({K[0, 2]:g}, {K[1, 2]:g}) is far outside the picture")

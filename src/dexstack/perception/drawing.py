@@ -42,8 +42,10 @@ def plate(bundle: TagBundle) -> str:
     corners = np.concatenate([X.apply(_card(tag)) for X, tag in places])[:, :2] * 1e3
     low, high = corners.min(axis=0) - RIM, corners.max(axis=0) + RIM
     lines = [
-        f"// Plate for the tags of '{bundle.name}' [mm]: print it flat, glue every tag into its recess, the notch up.",
-        f"// Its origin, the centre of tag {first.tag}, lies at {_numbers(first.X_OT.p * 1e3)} in the body's frame.",
+        f"// Plate for the tags of '{bundle.name}' [mm]: print it flat, glue every tag into its recess, the "
+        "notch up.",
+        f"// Its origin, the centre of tag {first.tag}, lies at {_numbers(first.X_OT.p * 1e3)} in the "
+        "body's frame.",
         "holes = [];  // centres of your base's screw holes [x, y]",
         "difference() {",
         f"  translate({_numbers([*low, -THICK])}) cube({_numbers([*(high - low), THICK])});",
@@ -57,7 +59,8 @@ def plate(bundle: TagBundle) -> str:
             "  }",
         ]
     lines += [
-        f"  for (h = holes) translate([h[0], h[1], -{THICK + 1:g}]) cylinder(d = 3.4, h = {THICK + 2:g}, $fn = 32);",
+        f"  for (h = holes) translate([h[0], h[1], -{THICK + 1:g}]) cylinder(d = 3.4, h = {THICK + 2:g}, "
+        "$fn = 32);",
         "}",
         "",
     ]
@@ -71,15 +74,18 @@ def cap(tag: Tag, radius: float) -> str:
     top, half = 1e3 * HEIGHT + RECESS, side / 2 + WALL
     return "\n".join(
         [
-            "// Cap for a fingertip [mm], four of them, for index, middle, ring and thumb: glue each tag in, the notch outwards.",
+            "// Cap for a fingertip [mm], four of them, for index, middle, ring and thumb: glue each tag "
+            "in, the notch outwards.",
             "difference() {",
             "  hull() {",
             f"    for (y = [-14, 0]) translate([0, y, 0]) sphere(r = {bore + WALL:.3f}, $fn = 96);",
-            f"    translate([-{half:.3f}, -{half:.3f}, {top - 2:.3f}]) cube([{2 * half:.3f}, {2 * half:.3f}, 2]);",
+            f"    translate([-{half:.3f}, -{half:.3f}, {top - 2:.3f}]) cube([{2 * half:.3f}, "
+            f"{2 * half:.3f}, 2]);",
             "  }",
             f"  hull() for (y = [-40, 0]) translate([0, y, 0]) sphere(r = {bore:.3f}, $fn = 96);",
             f"  translate([-50, -64, -50]) cube([100, 50, {50 + top - 3:.3f}]);",
-            f"  translate([-{side / 2:.3f}, -{side / 2:.3f}, {1e3 * HEIGHT:.3f}]) cube([{side:.3f}, {side:.3f}, 2]);",
+            f"  translate([-{side / 2:.3f}, -{side / 2:.3f}, {1e3 * HEIGHT:.3f}]) cube([{side:.3f}, "
+            f"{side:.3f}, 2]);",
             f"  translate([-1, {side / 2 - 0.01:.3f}, {1e3 * HEIGHT:.3f}]) cube([2, {WALL + 1:.3f}, 2]);",
             "}",
             "",

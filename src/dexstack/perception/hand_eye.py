@@ -84,7 +84,8 @@ class HandEye(NamedTuple):
         if mm <= LARGEST_MM and degrees <= LARGEST_DEG:
             return ""
         return (
-            f"the held-out pictures are off by {mm:.1f} mm and {degrees:.1f}°, {LARGEST_MM:g} mm and {LARGEST_DEG:g}° are allowed: a cap "
+            f"the held-out pictures are off by {mm:.1f} mm and {degrees:.1f}°, {LARGEST_MM:g} mm and "
+            f"{LARGEST_DEG:g}° are allowed: a cap "
             "is loose or on the wrong finger, the camera moved, or the hand was not at rest"
         )
 
@@ -131,7 +132,8 @@ def calibrate_hand_eye(looks: Sequence[Look], hand: HandModel, camera: CameraMod
             if count < LEAST:
                 finger = ("index", "middle", "ring", "thumb")[tag - FIRST_TAG]
                 raise ConfigError(
-                    f"the sweep did not see enough of tag {tag} ({finger}): {seen[tag]} of {len(looks)} pictures show it clearly, "
+                    f"the sweep did not see enough of tag {tag} ({finger}): {seen[tag]} of {len(looks)} "
+                    "pictures show it clearly, "
                     f"{2 * LEAST} are needed; move the camera so that it sees all fingertips"
                 )
     fit = _Fit(used, hand, bundle, camera)

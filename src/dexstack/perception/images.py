@@ -74,7 +74,8 @@ def to_grey(
     pixels = np.frombuffer(data, np.uint8)
     if step < row or len(pixels) != step * height:
         raise BadImage(
-            f"{len(pixels)} bytes do not fit {width} x {height} pixels of '{encoding}' in rows of {step} bytes"
+            f"{len(pixels)} bytes do not fit {width} x {height} pixels of '{encoding}' in rows of {step} "
+            "bytes"
         )
     rows = pixels.reshape(height, step)[:, :row]
     if kind.bytes == 2:

@@ -52,7 +52,8 @@ def import_realsense() -> Any:
     except ImportError as error:
         if "libusb" not in str(error):
             raise ConfigError(
-                f"RealSense cameras need pyrealsense2 ({error}); pip install -c constraints.txt -e '.[realsense]'"
+                f"RealSense cameras need pyrealsense2 ({error}); pip install -c constraints.txt -e "
+                "'.[realsense]'"
             ) from None
         _load_libusb(error)
         import pyrealsense2
@@ -82,7 +83,8 @@ def camera_of(rs: Any, intrinsics: Any) -> CameraModel:
     d = [float(x) for x in intrinsics.coeffs]
     if any(d) and intrinsics.model not in {getattr(rs.distortion, name) for name in _BROWN}:
         raise ConfigError(
-            f"the camera's distortion model {intrinsics.model} with coefficients {d} is not known; calibrate it as plumb_bob"
+            f"the camera's distortion model {intrinsics.model} with coefficients {d} is not known; "
+            "calibrate it as plumb_bob"
         )
     K = [intrinsics.fx, 0.0, intrinsics.ppx, 0.0, intrinsics.fy, intrinsics.ppy, 0.0, 0.0, 1.0]
     return CameraModel.of_info(intrinsics.width, intrinsics.height, "plumb_bob", d, K)
@@ -137,7 +139,7 @@ class RealSenseCamera:
             frame, self._newest = self._newest, None
             return frame
 
-    # --- the thread -------------------------------------------------------------------------------------------------------------------
+    # --- the thread ---
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -211,7 +213,8 @@ class RealSenseCamera:
                     if (video.width(), video.height()) == (p.camera_width, p.camera_height):
                         return sensor, profile
         raise ConfigError(
-            f"the camera has no colour stream of {p.camera_width} x {p.camera_height} at {p.camera_fps} frames per second"
+            f"the camera has no colour stream of {p.camera_width} x {p.camera_height} at {p.camera_fps} "
+            "frames per second"
         )
 
     def _set_exposure(self, sensor: Any) -> None:
@@ -226,6 +229,7 @@ class RealSenseCamera:
             if not allowed.min <= units <= allowed.max:
                 low, high = unit * allowed.min, unit * allowed.max
                 raise ConfigError(
-                    f"'exposure_us' must lie in [{low:.0f}, {high:.0f}] for this camera, or be 0, got {p.exposure_us}"
+                    f"'exposure_us' must lie in [{low:.0f}, {high:.0f}] for this camera, or be 0, got "
+                    f"{p.exposure_us}"
                 )
             sensor.set_option(option.exposure, units)

@@ -153,7 +153,7 @@ class TagPainter:
             self._draw_object(image, X_WB[self._object], [p_C for p_C, _ in shown])
         return image
 
-    # --- parts ------------------------------------------------------------------------------------------------------------------------
+    # --- parts ---
 
     def _make_solid(self, g: int) -> _Solid | None:
         model = self.model

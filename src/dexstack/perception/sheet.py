@@ -98,7 +98,10 @@ def write_sheet(path: str | Path, bundle: TagBundle, paper: str = "a4") -> int:
                     axes.add_patch(Rectangle((left + x, bottom + y), w, h, color=colour, linewidth=0))
                 text = f"{bundle.name} {tag.tag}, {1e3 * tag.edge:g} mm, this way up"
                 axes.text(left, bottom - 1.0, text, fontsize=6, va="top")
-            text = f"{bundle.name}, page {k + 1} of {len(pages)}: print at 100 %, matt; cut along the grey lines, glue flat"
+            text = (
+                f"{bundle.name}, page {k + 1} of {len(pages)}: print at 100 %, matt; cut along the grey "
+                "lines, glue flat"
+            )
             _ruler(axes, text)
             pdf.savefig(figure)
     return len(pages)

@@ -71,7 +71,8 @@ def read_folder(folder: Path) -> Recording:
             raise ConfigError(f"{path} is not a picture")
         if picture.shape != (camera.height, camera.width):
             raise ConfigError(
-                f"{path} has {picture.shape[1]} x {picture.shape[0]} pixels, {folder / CAMERA_FILE} is for {camera.width} x {camera.height}"
+                f"{path} has {picture.shape[1]} x {picture.shape[0]} pixels, {folder / CAMERA_FILE} is for "
+                f"{camera.width} x {camera.height}"
             )
         pictures.append(picture)
     if not pictures:

@@ -140,16 +140,20 @@ class Page(Canvas):
     def _build_controls(self, controls: Controls) -> None:
         gui = self.server.gui
         self.summary = gui.add_markdown("**waiting**")
-        self.stop_button = gui.add_button(
-            "Stop the hand", color="red", hint="servo off, until it is enabled again"
+        self.stop_button = self._button(
+            "Stop the hand", controls.stop, "servo off, until it is enabled again", color="red"
         )
-        self.enable_button = gui.add_button("Enable the hand", hint="servo on; it follows the next command")
-        self.restart_button = gui.add_button(
-            "Start again", hint="hand and object back to the start, in simulation"
+        self.enable_button = self._button(
+            "Enable the hand", controls.enable, "servo on; it follows the next command"
+        )
+        self.restart_button = self._button(
+            "Start again", controls.restart, "hand and object back to the start, in simulation"
         )
         self.goal_slider = gui.add_slider("turn [°]", min=-180.0, max=180.0, step=1.0, initial_value=90.0)
-        self.goal_button = gui.add_button(
-            "Set the goal", hint="turn of the object from its nominal start; a new rollout begins"
+        self.goal_button = self._button(
+            "Set the goal",
+            lambda: controls.set_goal(float(self.goal_slider.value)),
+            "turn of the object from its nominal start; a new rollout begins",
         )
         self.factor_slider = gui.add_slider(
             "real-time factor", min=0.05, max=2.0, step=0.05, initial_value=1.0
@@ -158,10 +162,6 @@ class Page(Canvas):
             "transparent hand", initial_value=False, hint="contacts are between hand and object"
         )
         self.picture: Any = None
-        self._on(self.stop_button.on_click, controls.stop)
-        self._on(self.enable_button.on_click, controls.enable)
-        self._on(self.restart_button.on_click, controls.restart)
-        self._on(self.goal_button.on_click, lambda: controls.set_goal(float(self.goal_slider.value)))
         self._on(self.factor_slider.on_update, lambda: controls.set_factor(float(self.factor_slider.value)))
 
         @self.clear_box.on_update
@@ -208,13 +208,18 @@ class Page(Canvas):
         self.plant_menu = gui.add_dropdown(
             "plant", controls.plants, hint="physics engine of the simulator; applied by the button below"
         )
-        self.plant_button = gui.add_button(
+        self.plant_button = self._button(
             "Change the plant",
-            hint="restart in another engine; its first use compiles it",
+            lambda: controls.set_plant(self.plant_menu.value),
+            "restart in another engine; its first use compiles it",
         )
         self._plant_running = self.plant_menu.value
         self.answer = gui.add_markdown("")
-        self._on(self.plant_button.on_click, lambda: controls.set_plant(self.plant_menu.value))
+
+    def _button(self, label: str, action: Action, hint: str, **style: Any) -> Any:
+        button = self.server.gui.add_button(label, hint=hint, **style)
+        self._on(button.on_click, action)
+        return button
 
     def _on(self, register: Any, action: Action) -> None:
         """Register an action; each runs in a thread of viser's pool, so ``stop`` never waits for

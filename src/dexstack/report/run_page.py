@@ -67,7 +67,8 @@ function draw(){for(const {c,canvas,key} of all){
   for(const s of c.series){g.strokeStyle=g.fillStyle=s.colour;g.lineWidth=1.5;
     g.setLineDash(s.dash?[6,4]:[]);g.beginPath();let pen=false;
     c.t.forEach((t,i)=>{const y=s.y[i];if(y===null){pen=false;return}
-      if(c.dots)g.fillRect(X(t)-1,Y(y)-1,2,2);else if(pen)g.lineTo(X(t),Y(y));else g.moveTo(X(t),Y(y));pen=true});
+      if(c.dots)g.fillRect(X(t)-1,Y(y)-1,2,2);else if(pen)g.lineTo(X(t),Y(y));else g.moveTo(X(t),Y(y));
+      pen=true});
     g.stroke()}
   g.setLineDash([]);if(at!==null){g.strokeStyle="#888";g.beginPath();g.moveTo(X(at),0);g.lineTo(X(at),h);g.stroke()}
   g.restore();

@@ -1,4 +1,4 @@
-"""A scene that goes on in real time while its engine is changed."""
+"""A scene that runs in real time while its engine changes."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from dexstack.plants.base import Contact, Patch, PatchPlant
 from dexstack.plants.engines import EngineError, Scene, load
 
 LONGEST = 0.05
-"""Most that one :meth:`LiveRun.advance` takes [s of wall time]; an engine that needs longer is
-slower than real time."""
+"""Longest wall time of one :meth:`LiveRun.advance` [s]; an engine that needs longer runs slower than real
+time."""
 
 
 class LiveRun:
-    """A model in one engine, and in another one whenever somebody asks, from where it is then.
+    """A model in one engine, which may be replaced by another at the present state.
 
-    One thread calls :meth:`advance` and :meth:`touching`; what others ask for happens there,
+    One thread calls :meth:`advance` and :meth:`touching`; requests of other threads take effect there,
     between two steps.
 
     Args:
         model: compiled.
-        engine: to begin with.
-        keyframe: to start from, with its controls, which stay; else the model's initial state,
-            without any.
+        engine: first engine.
+        keyframe: initial state and constant controls; None: the model's initial state without
+            controls.
         materials: a YAML file; see :func:`dexengines.load`.
 
     Raises:
@@ -43,46 +43,44 @@ class LiveRun:
         self._model, self._materials = model, materials
         self.start = self.state = load(model).reset(keyframe)
         self.control = np.zeros(model.nu) if keyframe is None else model.key(keyframe).ctrl.copy()
-        self._run, self._look = self._made(engine)
+        self._run, self._query = self._load(engine)
         self.said = self._run.apart
-        """The last that there was to tell: an engine that refuses the scene, what does not collide,
-        or what went wrong; one sentence."""
+        """Last message, one sentence: a rejected scene, geoms that do not collide, or a failure."""
         self.stopped = False
-        """Whether the motion ended, diverged; a restart or another engine goes on."""
+        """True after the motion diverged, until a restart or another engine."""
         self._lock = threading.Lock()
-        self._wish: str | None = None
+        self._requested: str | None = None
         self.awaited = ""
-        """Engine that is being made ready."""
+        """Engine that is being prepared; empty if none is."""
         self._ready: tuple[Scene, Scene] | None = None
         self._restart = False
-        self._makes = False
+        self._preparing = False
 
     @property
     def engine(self) -> str:
-        """That runs now."""
+        """Name of the present engine."""
         return self._run.engine
 
     @property
     def trouble(self) -> str:
-        """What the engine reports of its own steps; see
+        """Failures that the engine reports of its steps, see
         :class:`dexstack.plants.base.WatchedPlant`."""
         return self._run.trouble()
 
     def ask(self, engine: str) -> None:
-        """Go on in this engine, as soon as it is compiled; of several that are asked for meanwhile,
-        in the last one."""
+        """Continue in this engine as soon as it is compiled; of several requests the last counts."""
         with self._lock:
-            self._wish, self.awaited, self.said = engine, engine, f"{engine} is being made ready"
-            if not self._makes:
-                self._makes = True
-                threading.Thread(target=self._make, name="make engine", daemon=True).start()
+            self._requested, self.awaited, self.said = engine, engine, f"{engine} is being prepared"
+            if not self._preparing:
+                self._preparing = True
+                threading.Thread(target=self._prepare, name="prepare engine", daemon=True).start()
 
     def restart(self) -> None:
-        """Begin anew, from the start."""
+        """Start again from the initial state."""
         self._restart = True
 
     def advance(self, seconds: float) -> None:
-        """Steps of this much simulated time, or of :data:`LONGEST`."""
+        """Advance by this simulated time [s], or for LONGEST of wall time."""
         with self._lock:
             ready, self._ready = self._ready, None
         if ready is not None:
@@ -98,43 +96,43 @@ class LiveRun:
                 self.stopped, self.said = True, str(error)
 
     def touching(self) -> tuple[list[Contact], list[Patch]]:
-        """Contacts at the present state, and their surfaces where the engine has some; nothing of
-        the run changes."""
+        """Return the contacts at the present state, and their surfaces if the engine has them, without
+        changing the run."""
         try:
-            contacts = self._look.contacts(self.state, self.control)
+            contacts = self._query.contacts(self.state, self.control)
         except (EngineError, FloatingPointError):
             return [], []
-        return contacts, self._look.patches() if isinstance(self._look, PatchPlant) else []
+        return contacts, self._query.patches() if isinstance(self._query, PatchPlant) else []
 
-    def _made(self, engine: str) -> tuple[Scene, Scene]:
-        """To run, and to look at: contacts are found from a scene that is put to a state, which a
-        run would take as a new start."""
-        run, look = (load(self._model, engine, materials=self._materials) for _ in range(2))
+    def _load(self, engine: str) -> tuple[Scene, Scene]:
+        """Return a scene to run and one to query contacts, since a query sets the state, which a run
+        would take as a new start."""
+        run, query = (load(self._model, engine, materials=self._materials) for _ in range(2))
         run.step(self.state, self.control)  # compiles
-        look.contacts(self.state, self.control)
-        return run, look
+        query.contacts(self.state, self.control)
+        return run, query
 
-    def _make(self) -> None:
+    def _prepare(self) -> None:
         while True:
             with self._lock:
-                wish, self._wish = self._wish, None
-                if wish is None:
-                    self._makes = False
+                requested, self._requested = self._requested, None
+                if requested is None:
+                    self._preparing = False
                     return
             try:
-                ready = self._made(wish)
+                ready = self._load(requested)
             except (EngineError, FloatingPointError) as error:
                 ready, said = None, str(error)
             with self._lock:
-                if self._wish is None:
+                if self._requested is None:
                     self._ready, self.awaited = ready, ""
                     self.said = self.said if ready else said
 
     def _take(self, ready: tuple[Scene, Scene]) -> None:
-        """The new engine takes its first step from where the old one is, or the old one stays."""
+        """Switch to the new engine if it can step from the present state; otherwise keep the old one."""
         try:
             self.state = ready[0].step(self.state, self.control)
         except (EngineError, FloatingPointError) as error:
             self.said = str(error)
         else:
-            (self._run, self._look), self.stopped, self.said = ready, False, ready[0].apart
+            (self._run, self._query), self.stopped, self.said = ready, False, ready[0].apart

@@ -46,7 +46,7 @@ class World:
     joint_armature: float = 0.0
     """Reflected motor inertia of every joint, added to that of the links [kg m²]."""
     contact_stiffness: float = 1.0
-    """Of all contacts, in plants with compliant contacts."""
+    """In plants with compliant contacts."""
     com_x: float = 0.0
     """Offset of the object's centre of mass from the origin of its frame, along its axes [m]; the
     inertia about the centre of mass is unchanged."""
@@ -203,7 +203,7 @@ class Task(abc.ABC):
             hand: side of a hand, or the path of a hand's YAML.
         """
         self.params = params or self.Params()
-        self._names = obj, hand
+        self.object, self.hand = obj, hand
 
     # --- setup ------------------------------------------------------------------------------------
 
@@ -256,7 +256,7 @@ class Task(abc.ABC):
     @property
     def depends_on(self) -> tuple[Any, ...]:
         """Key of a compiled cost: all that it may depend on."""
-        return type(self), self.params, self._names
+        return type(self), self.params, (self.object, self.hand)
 
     # --- cost -------------------------------------------------------------------------------------
 
@@ -312,7 +312,7 @@ class Task(abc.ABC):
         """Turns of the object under which its goals are the same."""
         from dexstack.model.objects import load_symmetry
 
-        return load_symmetry(self._names[0])
+        return load_symmetry(self.object)
 
     def nearest(self, pose_WO: np.ndarray, goal_WO: np.ndarray) -> np.ndarray:
         """Return the pose (7,) that requires the smallest turn from ``pose_WO`` (7,) among those that

@@ -120,7 +120,7 @@ class PalmTurn(Task):
     def robot(self) -> HandModel:
         from dexstack.model.hand import load_hand
 
-        return load_hand(self._names[1])
+        return load_hand(self.hand)
 
     def start(self) -> Start:
         return self._start
@@ -128,7 +128,7 @@ class PalmTurn(Task):
     @functools.cached_property
     def _start(self) -> Start:
         hand = self.robot()
-        start = load_start(self._names[0], hand.family, hand.side)
+        start = load_start(self.object, hand.family, hand.side)
         return start or self._object(hand).start(hand.family, hand.side)
 
     @classmethod
@@ -141,7 +141,7 @@ class PalmTurn(Task):
 
     def _object(self, hand: HandModel) -> ObjectModel:
         """Return the object with a start for this hand."""
-        obj = load_object(self._names[0])
+        obj = load_object(self.object)
         if hand.family in obj.starts:
             return obj
         from dexstack.model.placing import with_place  # imports MuJoCo
@@ -155,7 +155,7 @@ class PalmTurn(Task):
 
     @functools.cached_property
     def _corners_O(self) -> np.ndarray:
-        return np.asarray(load_object(self._names[0]).hull_vertices, float)
+        return np.asarray(load_object(self.object).hull_vertices, float)
 
     def at(self, quat: np.ndarray, label: str = "") -> Goal:
         """Return the goal with an orientation (4,) at the object's place, at the height at which it
@@ -195,7 +195,7 @@ class PalmTurn(Task):
 
     @functools.cached_property
     def _benchmark(self) -> Benchmark:
-        return BENCHMARKS.get(object_name(self._names[0]), FOR_ANY_OBJECT)
+        return BENCHMARKS.get(object_name(self.object), FOR_ANY_OBJECT)
 
     def goals(self, k: int, seed: int) -> Iterator[Goal]:
         goals = self._benchmark.goals_deg
@@ -211,7 +211,7 @@ class PalmTurn(Task):
         )
 
     def published(self) -> Sequence[Published]:
-        own = BENCHMARKS.get(object_name(self._names[0]))
+        own = BENCHMARKS.get(object_name(self.object))
         return () if own is None else (Published("paper", 6, orientation_rad=own.orientation_rad),)
 
 

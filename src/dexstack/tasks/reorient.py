@@ -159,7 +159,7 @@ class Reorient(PalmTurn):
         }
 
     def picture(self, path: Path, outcomes: Sequence[Outcome], title: str) -> Path:
-        from dexstack.report.streaks import write_survival
+        from dexstack.report.trials import write_survival
 
         return write_survival(path, [len(o.reached_at) for o in outcomes], title)
 

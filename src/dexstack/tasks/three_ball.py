@@ -116,7 +116,7 @@ class ThreeBall(Task):
 
     def scene(self, world: World = AS_BELIEVED) -> Setup:
         p: ThreeBallParams = self.params
-        believed = scene_object(load_object(self._names[0]), p)
+        believed = scene_object(load_object(self.object), p)
         balls = scene_balls(believed, p)
         if world == AS_BELIEVED:
             return Setup(balls, believed, believed.start(START))

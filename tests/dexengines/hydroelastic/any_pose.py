@@ -20,7 +20,7 @@ from dexengines.hydroelastic.surface import (
 )
 from dexengines.hydroelastic.workspace import SURFACE
 from dexengines.kernels import KERNEL, entry, load
-from experiments.hydroelastic.forces import ContactLaw, wrench
+from experiments.hydroelastic.forces import wrench
 from experiments.hydroelastic.surfaces import Check, Pose
 
 SIZE = 0.1
@@ -33,7 +33,6 @@ BISECTIONS = (24, 40)
 CONTINUOUS = 1e-4
 ROUNDING = 1e-16
 """Rounding of a position [m] at this size."""
-STATIC = ContactLaw(modulus=1.0)
 
 
 def bodies() -> list[CompliantMesh | RigidMesh]:
@@ -144,9 +143,9 @@ def check_poses(n: int, seed: int) -> dict[str, Check]:
         pose = random_pose(kind, a, b, rng)
         surface = query(a, b, *pose, out)
         checks["finite"].add(float(not _finite(surface)))
-        w, scale = wrench(surface, STATIC, pose[1]), _scale(surface)
+        w, scale = wrench(surface, pose[1]), _scale(surface)
         if isinstance(b, CompliantMesh):
-            other = wrench(query(b, a, *pose[2:], *pose[:2], out), STATIC, pose[1])
+            other = wrench(query(b, a, *pose[2:], *pose[:2], out), pose[1])
             steepest = max(np.abs(m.gradient_B).max() for m in (a, b))
             scale += ROUNDING / checks["third_law"].tolerance * steepest * float(surface.area.sum())
             if scale > 0:
@@ -203,11 +202,11 @@ def _difference_to_all_pairs(
     a: CompliantMesh, b: CompliantMesh | RigidMesh, pose: Pose, out: Workspace
 ) -> float:
     """Relative difference of the wrench when every pair of elements is tried."""
-    flood = wrench(query(a, b, *pose, out), STATIC, pose[1])
+    flood = wrench(query(a, b, *pose, out), pose[1])
     kernel = _all_pairs_rigid if isinstance(b, RigidMesh) else _all_pairs
     n = kernel(a.stored.address, b.stored.address, *pose, out.address)
     surface = ContactSurface(out.arrays, n, isinstance(b, RigidMesh))
-    difference, scale = np.abs(wrench(surface, STATIC, pose[1]) - flood), _scale(surface)
+    difference, scale = np.abs(wrench(surface, pose[1]) - flood), _scale(surface)
     return float(
         max(difference[3:].max(), difference[:3].max() / SIZE) / max(scale, 1e-12 * a.modulus * SIZE**2)
     )
@@ -240,7 +239,7 @@ def jump(
         there = path(s)
         surface = query(a, b, *there, out)
         largest = max(largest, _scale(surface))
-        w = wrench(surface, STATIC, there[1])
+        w = wrench(surface, there[1])
         w[:3] /= SIZE
         return w
 

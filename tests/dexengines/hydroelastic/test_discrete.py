@@ -143,7 +143,8 @@ def test_the_plant_says_what_went_wrong_until_it_is_reset():
 @pytest.mark.slow
 def test_the_number_of_threads_changes_nothing():
     code = (
-        "from experiments.hydroelastic import systems; s = systems.gripper(1e-3, size=0.02); systems.press(s, 10.0)\n"
+        "from experiments.hydroelastic import systems; s = systems.gripper(1e-3, size=0.02); "
+        "systems.press(s, 10.0)\n"
         "for _ in range(200): s.step()\n"
         "print(s.data.qpos.tobytes().hex(), s.data.qvel.tobytes().hex())"
     )

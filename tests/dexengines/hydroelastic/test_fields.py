@@ -106,9 +106,12 @@ def test_an_open_mesh_is_not_filled() -> None:
 def test_a_ring_filled_with_tets_falls_over_a_post_on_which_its_hull_stops() -> None:
     ring = trimesh.creation.torus(0.05, 0.02, major_sections=24, minor_sections=12)
     points, faces = (" ".join(map(str, np.ravel(x))) for x in (ring.vertices, ring.faces))
-    xml = f"""<mujoco><option timestep="0.001"/><asset><mesh name="ring" vertex="{points}" face="{faces}"/></asset><worldbody>
-      <geom name="floor" type="plane" size="1 1 1"/><geom name="post" type="capsule" fromto="0 0 0 0 0 0.08" size="0.015"/>
-      <body pos="0.005 0 0.15"><freejoint/><geom name="ring" type="mesh" mesh="ring" density="500"/></body></worldbody></mujoco>"""
+    xml = f"""<mujoco><option timestep="0.001"/><asset><mesh name="ring" vertex="{points}" face="{faces}"/>
+    </asset><worldbody>
+      <geom name="floor" type="plane" size="1 1 1"/><geom name="post" type="capsule" fromto="0 0 0 0 0
+      0.08" size="0.015"/>
+      <body pos="0.005 0 0.15"><freejoint/><geom name="ring" type="mesh" mesh="ring" density="500"/></body>
+      </worldbody></mujoco>"""
     ends = []
     for materials in ({"ring": {"tets": 0.02, "modulus": 1e6}}, {"ring": {"modulus": 1e6}}):
         scene = load(mujoco.MjModel.from_xml_string(xml), "hydroelastic", materials=materials)

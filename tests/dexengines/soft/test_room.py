@@ -26,8 +26,7 @@ def made(room=None):
     materials = {name: {"resolution": 0.006} for name in ("table", "plate", "other")}
     scene = load(mujoco.MjModel.from_xml_string(PLATES), "soft", materials=materials)
     if room is not None:
-        scene.system = scene.system.with_room([room])
-        scene._compile()
+        scene.set_room([room])
     return scene
 
 

@@ -12,7 +12,7 @@ from mcap.reader import make_reader
 from mcap_ros2.decoder import DecoderFactory
 
 from dexstack.bags.definitions import full_definition
-from dexstack.bags.file import BagReader, BagWriter, Topic
+from dexstack.bags.file import BagReader, BagWriter, Topic, is_bag
 from dexstack.bags.samples import read_samples
 from dexstack.errors import ConfigError
 
@@ -112,6 +112,22 @@ def test_reading_stops_at_a_damaged_chunk(tmp_path):
     path.write_bytes(whole)
     read = [(e.topic.name, e.t, e.data) for e in BagReader(path)]
     assert read == written[: len(read)] and len(read) < len(written)
+
+
+def test_the_folder_of_a_bag_is_read(tmp_path):
+    folder = tmp_path / "bag"
+    folder.mkdir()
+    written = write(folder / "bag_0.mcap", [("/joint_states", 0.1, joints(0.1, 1.0, 2.0))])
+    (folder / "metadata.yaml").write_text("rosbag2_bagfile_information: {}")
+    assert is_bag(folder) and not is_bag(tmp_path)
+    assert [e.data for e in BagReader(folder)] == [data for *_, data in written]
+    (folder / "bag_0.mcap").rename(folder / "bag_0.db3")
+    (folder / "bag_0.db3").write_bytes(b"SQLite format 3\0")
+    for path in (folder, folder / "bag_0.db3"):
+        with pytest.raises(ConfigError, match=r"bag_0\.db3 is not an MCAP file: convert it"):
+            BagReader(path)
+    with pytest.raises(ConfigError, match="holds 0 bags"):
+        BagReader(tmp_path)
 
 
 def test_other_files_are_refused(tmp_path):

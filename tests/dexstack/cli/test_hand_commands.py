@@ -123,7 +123,7 @@ def test_zero_offsets_are_measured_at_the_stops_and_kept(tmp_path):
     assert code == 0 and results["file"] is None and not list(tmp_path.iterdir()), err
     assert np.abs(results["held_out_deg"]).max() < 2.0
     code, results, _ = dexstack(*here)
-    assert code == 1 and not results, "nobody said that somebody moves it"
+    assert code == 1 and not results, "without consent"
     code, results, err = dexstack(*here, "--yes")
     assert code == 0 and results["serial"] == "EMU00001", err
     np.testing.assert_allclose(load_offsets(tmp_path, "EMU00001"), offsets, atol=0.02)
@@ -143,7 +143,7 @@ def test_offsets_that_the_upper_stops_contradict_are_not_kept(tmp_path):
         "--seconds",
     )
     code, results, err = dexstack(*command, "1")
-    assert code == 1 and results["file"] is None, err  # nobody moved it
+    assert code == 1 and results["file"] is None, err  # not moved
     gains = " ".join(["1"] * 6 + ["1.1"] + ["1"] * 9)
     code, results, err = dexstack(*command, "6", f"--emulator-arguments=--plant swept --encoder-gain {gains}")
     assert (

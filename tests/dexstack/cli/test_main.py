@@ -101,3 +101,14 @@ def test_a_closed_pipe_is_quiet():
     assert process.stderr.read() == b""
     assert process.wait() == 1
     process.stderr.close()
+
+
+def test_the_help_shows_each_default_once():
+    parser = cli.Parser()
+    parser.add_argument("--seed", default=0, help="seed")
+    parser.add_argument("--engine", nargs="+", default=["lcp", "soft"], help="100 %% of the engines")
+    parser.add_argument("--seconds", default=None, help="duration (default: the task's)")
+    parser.add_argument("--films", action="store_true", help="make films")
+    shown = " ".join(parser.format_help().split())
+    assert "seed (default: 0)" in shown and "100 % of the engines (default: lcp soft)" in shown
+    assert shown.count("default:") == 3

@@ -223,11 +223,15 @@ def test_integration_stays_unit_over_many_steps_in_single_precision():
 @pytest.mark.parametrize("angle", [0.0, 1e-7, 1e-3, 0.5])
 def test_integration_has_the_derivative_of_the_exponential(angle):
     quat, rotation = unit(np.array([0.3, -0.5, 0.7, 0.2])), angle * unit(np.array([1.0, 2.0, -1.0]))
-    f = lambda w: integrate_quaternion(jnp.asarray(quat), w)  # noqa: E731
+
+    def f(w):
+        return integrate_quaternion(jnp.asarray(quat), w)
+
+    def exact(w):
+        turned = Rotation.from_quat(quat, scalar_first=True) * Rotation.from_rotvec(rotation + w)
+        return turned.as_quat(scalar_first=True)
+
     ours = jax.jacfwd(f)(jnp.asarray(rotation))
-    exact = lambda w: (
-        Rotation.from_quat(quat, scalar_first=True) * Rotation.from_rotvec(rotation + w)
-    ).as_quat(scalar_first=True)
     np.testing.assert_allclose(ours, central(exact, 3), atol=1e-7)
     np.testing.assert_allclose(jax.jacrev(f)(jnp.asarray(rotation)), ours, atol=1e-12)
 

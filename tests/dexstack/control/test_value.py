@@ -85,7 +85,7 @@ def test_the_value_of_another_hand_or_object_or_half_a_file_is_refused(tmp_path,
         value_for("nowhere", resting.obj, resting.hand)
 
 
-def test_a_name_is_one_s_own_before_it_is_one_that_comes_with_dexstack(tmp_path, resting, monkeypatch):
+def test_a_name_refers_first_to_the_working_directory(tmp_path, resting, monkeypatch):
     monkeypatch.chdir(tmp_path)
     comes = value_for(AUTO, resting.obj, resting.hand)
     assert comes is not None and comes.learned["trials"] > 100
@@ -99,7 +99,7 @@ def test_a_name_is_one_s_own_before_it_is_one_that_comes_with_dexstack(tmp_path,
     assert value_for(AUTO, resting.obj, resting.hand) is None
 
 
-def test_plans_pay_for_where_they_end_until_the_goal_is_near(tmp_path, resting):
+def test_the_value_of_the_end_is_a_cost_until_the_goal_is_near(tmp_path, resting):
     rng, path = np.random.default_rng(5), tmp_path / "v.json"
     save_value(path, a_value(rng))
     paid, costs = load_value(path, resting.obj, resting.hand), []
@@ -113,7 +113,7 @@ def test_plans_pay_for_where_they_end_until_the_goal_is_near(tmp_path, resting):
             resting, planner="sampling", **SAMPLING, sampling_value=name, sampling_value_weight=70.0
         )
         rest = (q, jnp.zeros_like(q), GOAL, Pull(np.zeros(N), 0.0), numbers(planner.weights))
-        costs.append([planner._judge(start, *rest) for start in starts])
+        costs.append([planner.costs(start, *rest) for start in starts])
     ahead = np.array(
         [70.0 * paid(pose_WO[k, -1], q[k, -1], jnp.asarray(GOAL, jnp.float32)) for k in range(3)]
     )

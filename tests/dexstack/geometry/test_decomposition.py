@@ -33,7 +33,8 @@ def ring(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ring")
     trimesh.creation.annulus(INNER, OUTER, HEIGHT, sections=SECTIONS).export(folder / "ring.obj")
     (folder / "ring.yaml").write_text(
-        "name: ring\nmesh: ring.obj\nmass: 0.1\nparts: 32\nfriction: {sliding: 0.5, torsional: 0.005, rolling: 0.0001}\n"
+        "name: ring\nmesh: ring.obj\nmass: 0.1\nparts: 32\nfriction: {sliding: 0.5, torsional: 0.005, "
+        "rolling: 0.0001}\n"
         "start:\n  allegro: {position: [0.0, 0.0, 0.0263], yaw: 0.0, noise_position: 0.0, noise_yaw: 0.0}\n"
     )
     with pytest.MonkeyPatch.context() as patch:

@@ -6,9 +6,8 @@ import sys
 import pytest
 
 from dexstack.errors import ConfigError, unknown_name
-from dexstack.graph.check import check_run
 from dexstack.graph.modes import MODES
-from dexstack.graph.settings import Spec
+from dexstack.graph.settings import Spec, check_run
 from dexstack.plants import check_plant
 
 TETRAHEDRON = "v 0 0 0\nv 0.05 0 0\nv 0 0.05 0\nv 0 0 0.05\nf 1 3 2\nf 1 2 4\nf 2 3 4\n"

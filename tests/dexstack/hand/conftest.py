@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-here = Path(__file__).parent
-sys.path[:0] = [str(here), str(here.parents[1] / "acceptance")]  # for what the tests share
+sys.path.insert(0, str(Path(__file__).parent))  # for what the tests share
 from emulated import HAND, PATIENT, SERVO, Emulator, Tap, Watch
 
 from dexstack.hand.allegro.can_hand import CanHand
@@ -34,7 +33,7 @@ def ordinary_scheduling() -> Iterator[None]:
 
 @pytest.fixture
 def bus() -> BusParams:
-    """A bus nobody else on this machine is on."""
+    """A bus that no other test uses."""
     return BusParams(
         "udp_multicast", f"239.{74 + os.getpid() % 100}.{os.getpid() // 100 % 250}.{1 + next(_channels)}:6300"
     )

@@ -1,10 +1,8 @@
-"""What a tick of the servo takes from the heap while it runs: nothing that stays, and little that
-goes.
+"""Memory that a tick of the servo allocates: nothing that stays, and little that is freed again.
 
-numpy's calls with ``out=`` still take an iterator where arrays are broadcast, masked or reduced, a
-few hundred bytes each for the time of the call; what is handed out (angles, torques, target, speed)
-is the caller's to keep and so a new array each time. Beyond the driver python-can makes a
-``can.Message`` for every frame, eight of them in a tick.
+numpy's calls with ``out=`` allocate an iterator where arrays are broadcast, masked or reduced, a few
+hundred bytes for the time of the call; results (angles, torques, target, speed) are new arrays.
+python-can makes a ``can.Message`` for every frame, eight of them in a tick.
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ import inspect
 import statistics
 import tracemalloc
 from collections import deque
+from types import SimpleNamespace
 
 import can
 from emulated import HAND, PUSH
@@ -43,16 +42,26 @@ def held(action, *arguments) -> int:
     return tracemalloc.get_traced_memory()[1] - before
 
 
-class Played(deque):
-    """A bus on which a recording is played and whatever is sent is forgotten."""
+class Played(CanBus):
+    """A bus that passes frames on, until it plays a recording and discards what is sent."""
 
-    sent = 0
+    def __init__(self, bus: CanBus) -> None:
+        self.bus: CanBus | None = bus
+        self.frames: deque = deque()
+        self.sent = 0
 
     def receive(self, timeout: float):
-        return self.popleft() if self else None
+        if self.bus is not None:
+            return self.bus.receive(timeout)
+        return self.frames.popleft() if self.frames else None
 
     def send(self, frame: Frame) -> None:
         self.sent += 1
+        if self.bus is not None:
+            self.bus.send(frame)
+
+    def flush(self) -> None:
+        self.bus.flush()
 
     def pending(self) -> bool:
         return False
@@ -65,20 +74,22 @@ def test_a_tick_takes_little_and_keeps_nothing():
     """From the four frames of a set of angles to the four torque frames that answer it, with
     gravity and watch."""
     on = computer(encoder_noise=1e-4)
+    open_bus, opened = on.open_bus, []
+    on.open_bus = lambda params: opened.append(Played(open_bus(params))) or opened[-1]
     params = CanHandParams(realtime_priority=0, calibration_dir="/nonexistent")
     link = CanHand("right", BusParams("virtual", "played"), params, on)
     driver = HandDriver(link, ServoLaw(HAND, ServoParams(), GravityCompensation(HAND)))
     driver.start()
-    bus, position = link._bus, []
+    (played,), position = opened, []
     for _ in range(TICKS):  # as the hand answers; recorded
         on.sleep(PERIOD)
-        position.append([bus.receive(0.0) for _ in range(len(bus.inbox))])
-    link._bus = played = Played()
+        position.append([played.receive(0.0) for _ in range(len(played.bus.inbox))])
+    played.bus = None
     stamp = on.t
 
     def tick(k: int) -> None:
         on.t = stamp + PERIOD * k
-        played.extend(position[k])
+        played.frames.extend(position[k])
         driver.command(PUSH)
         driver.turn(0.0)
 
@@ -107,15 +118,11 @@ def test_a_tick_takes_little_and_keeps_nothing():
     assert left < STAYS, f"{left:.1f} bytes per tick are left"
 
 
-def test_what_python_can_takes_for_a_frame(monkeypatch):
+def test_what_python_can_takes_for_a_frame():
     """A ``can.Message`` and the bytes in it, given back when it is sent: the share of a tick that
     is not ours."""
     sent = []
-    monkeypatch.setattr(
-        "dexstack.hand.allegro.bus._open",
-        lambda params: type("Null", (), {"send": lambda self, m: sent.append(m.dlc)})(),
-    )
-    bus = CanBus(BusParams("socketcan", "can0"))
+    bus = CanBus(BusParams("socketcan", "can0"), SimpleNamespace(send=lambda m: sent.append(m.dlc)))
     frame = Frame(0x180, bytes(8))
     send = inspect.unwrap(CanBus.send)  # the tests' check of argument types takes more than the rest
     send(bus, frame)

@@ -24,6 +24,7 @@ from dexstack.hand.emulated.allegro_frames import POSITION
 from dexstack.hand.link import FaultKind, HandFault
 from dexstack.hand.params import BusParams, CanHandParams
 from dexstack.hand.servo import ServoMode
+from dexstack.hand.states import HandState
 
 
 def story(frames) -> list[str]:
@@ -103,7 +104,7 @@ def test_a_bug_in_the_servo_thread_leaves_the_hand_limp(emulator, driver, monkey
     d = driver()
     d.on_turn = fail
     with d:
-        until(lambda: d.command(PUSH) or not d._thread.is_alive(), 20.0, "the bug")
+        until(lambda: d.command(PUSH) or d.state is HandState.OFF, 20.0, "the bug")
         assert hand.set()["limp"]
 
 
@@ -173,7 +174,7 @@ def test_a_hand_that_never_answers_and_loses_the_bus_is_told_to_go_off_again():
         d.push(0.2)
         hand.set(loss=1.0)
         assert d.run(WITHIN, lambda: d.fault) and d.fault.kind is FaultKind.FEEDBACK_LOST
-        assert hand.set()["servo"] and not d.link.off_confirmed, "nobody reached it"
+        assert hand.set()["servo"] and not d.link.off_confirmed, "no frame reached it"
         hand.set(loss=0.0)
         d.limp_within(hand.t)
         assert d.run(0.2, lambda: d.link.off_confirmed) and not hand.set()["servo"]
@@ -232,8 +233,7 @@ def test_a_v4_has_no_motors_that_report_errors():
 def test_a_hand_that_must_not_be_driven_is_refused(who, faults, message, mend):
     """Wrong side, wrong version, or ill: no servo on, no torque, and one sentence."""
     hand = computer(**who, **faults)
-    d = Driven(hand)
-    d.link._side = "right"
+    d = Driven(hand, side="right")
     with pytest.raises(HandFault, match=message) as caught, d:
         pass
     assert mend in caught.value.mend
@@ -312,13 +312,12 @@ def test_zero_offsets_are_kept_by_serial_number_and_used(tmp_path):
         save_offsets(tmp_path, "X", np.eye(16)[3] / 2, measured="today", held_out=0.001)
 
 
-def test_pcan_stamps_are_the_systems_time(monkeypatch):
+def test_pcan_stamps_are_the_systems_time():
     """Its driver counts from the computer's start."""
     message = can.Message(arbitration_id=0x80, data=bytes(8), is_extended_id=False, timestamp=12.5)
     raw = SimpleNamespace(recv=lambda timeout: message, shutdown=lambda: None)
-    monkeypatch.setattr("dexstack.hand.allegro.bus._open", lambda params: raw)
     for interface, expected in (("pcan", time.time()), ("socketcan", 12.5)):
-        assert CanBus(BusParams(interface)).receive(0.0)[1] == pytest.approx(expected, abs=60.0)
+        assert CanBus(BusParams(interface), raw).receive(0.0)[1] == pytest.approx(expected, abs=60.0)
 
 
 def test_a_turn_keeps_no_memory():

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from commissioning import FIVE_DEGREES, WRONG, random_hand, trial, wrong_trial
 from emulated import HAND
 from wired import PERIOD, Driven, computer
 
@@ -22,6 +21,7 @@ from dexstack.hand.commissioning import (
 )
 from dexstack.hand.emulated.lockstep import LockstepComputer
 from dexstack.hand.emulated.plant import HandPlantParams
+from tests.acceptance.commissioning import FIVE_DEGREES, WRONG, random_hand, trial, wrong_trial
 
 
 def started(**faults) -> tuple[CanHand, LockstepComputer]:
@@ -41,7 +41,7 @@ def test_a_good_hand_passes(noise):
         assert 0.0 < r.largest_torque <= LARGEST_TORQUE and r.mobility == pytest.approx(10.0, rel=0.3)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, 5, *(pytest.param(k, marks=pytest.mark.slow) for k in (2, 3, 4))])
 def test_random_good_hands_pass(seed):
     hand = random_hand(seed)
     outcome = trial(hand)
@@ -92,7 +92,7 @@ def test_it_ends_in_the_tick_in_which_another_joint_moves(other):
 
 def test_an_encoder_that_leapt_is_refused_before_anything_moves():
     link, on = started(leap_joint=4, encoder_leap=2.5)
-    with pytest.raises(Miswired, match="joint 4 reads .* far outside"):
+    with pytest.raises(Miswired, match=r"joint 4 reads .* far outside"):
         check_at_rest(link.read(0.1), HAND, link.rad_per_count)
     assert not on.hand.counts.any()
 

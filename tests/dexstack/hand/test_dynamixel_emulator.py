@@ -178,7 +178,8 @@ from dexstack.hand.leap.dynamixel_hand import LeapHand
 from dexstack.hand.params import BusParams, CanHandParams, MotorParams
 from dexstack.model.hand import load_hand
 params = CanHandParams(realtime_priority=0, calibration_dir="/nonexistent", feedback_timeout=1.0)
-link = LeapHand(load_hand("leap_right"), BusParams("pty", sys.argv[1]), params, MotorParams(motor_timeout=0.5, bus_watchdog=1.0))
+motors = MotorParams(motor_timeout=0.5, bus_watchdog=1.0)
+link = LeapHand(load_hand("leap_right"), BusParams("pty", sys.argv[1]), params, motors)
 link.start()
 print("on", flush=True)
 while True:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from motors import LEAP, PERIOD, TARGET, Driven, line, link
 
 from dexstack.errors import ConfigError
+from dexstack.hand.emulated.plant import WEIGHTLESS, HandPlant
 from dexstack.hand.leap import protocol as dynamixel
 from dexstack.hand.leap.line import LineError
+from dexstack.hand.leap.protocol import Decoder, Instruction, Packet, Table, encode
 from dexstack.hand.link import FaultKind, HandFault, Link
 from dexstack.hand.params import MotorParams
 from dexstack.hand.servo import ServoMode
@@ -70,9 +74,8 @@ def test_no_current_beyond_the_hand_s_limit(motors, most):
         assert on.set()["counts"] == [0] * 16
 
 
-def test_a_motor_stops_at_its_joint_s_limit_even_when_nobody_says_so():
-    on = line()
-    on.plant._lower, on.plant._upper = LEAP.lower - 1.0, LEAP.upper + 1.0  # no stops
+def test_a_motor_stops_at_its_joint_s_limit_without_further_commands():
+    on = line(HandPlant(LEAP, replace(WEIGHTLESS, stops=False)))
     with Driven(on, MotorParams(bus_watchdog=2.0)) as driver:
         driver.link.write(np.full(16, 0.2))
         on.sleep(1.9)
@@ -81,14 +84,19 @@ def test_a_motor_stops_at_its_joint_s_limit_even_when_nobody_says_so():
 
 def test_settings_that_last_are_written_only_when_they_differ():
     on = line()
-    writes = []
-    write = on.hand._write
-    on.hand._write = lambda joint, address, data: (writes.append(address), write(joint, address, data))[1]
+    writes, decoder, receive = [], Decoder(), on.hand.receive
+
+    def listen(data: bytes, t: float) -> None:
+        writes.extend(p.body[0] for p in decoder.feed(data) if p.instruction == Instruction.SYNC_WRITE)
+        receive(data, t)
+
+    on.hand.receive = listen
+    lasting = {Table.OPERATING_MODE.address, Table.RETURN_DELAY.address}
     with Driven(on):
-        assert writes.count(11) == 16 and writes.count(9) == 16
+        assert lasting < set(writes)
     writes.clear()
     with Driven(on):
-        assert 11 not in writes and 9 not in writes
+        assert not lasting & set(writes)
 
 
 def test_the_bus_watchdog_stops_the_motors_when_the_host_is_silent():
@@ -271,11 +279,9 @@ def test_reading_before_there_is_a_line_says_nothing():
 
 def test_a_motor_whose_torque_goes_on_with_a_goal_is_refused():
     on = line()
-    measure = on.hand._measure
-    on.hand._measure = lambda: (
-        measure(),
-        on.hand._view(dynamixel.Table.DRIVE_MODE).__setitem__(7, dynamixel.ON_BY_GOAL),
-    )
+    body = Table.DRIVE_MODE.address.to_bytes(2, "little") + bytes((dynamixel.ON_BY_GOAL,))
+    on.hand.receive(encode(Packet(7, Instruction.WRITE, body)), on.t)
+    on.sleep(0.1)
     with pytest.raises(
         HandFault, match=r"the drive mode of motor 7 \(mf_dip\) switches its torque on with any goal"
     ) as caught:

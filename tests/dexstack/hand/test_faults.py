@@ -77,7 +77,7 @@ def test_bus_off_and_recovery():
         d.push(0.15)
         hand.set(bus_off=True)
         assert d.run(WITHIN, lambda: d.fault) and d.fault.kind is FaultKind.BUS_OFF
-        assert not hand.set()["limp"], "nobody can reach it: like the real hand it keeps its torque"
+        assert not hand.set()["limp"], "no frame can reach it: like the real hand it keeps its torque"
         with pytest.raises(HandFault):
             d.enable()
         back = hand.t
@@ -126,7 +126,7 @@ def test_commands_stop():
         held = [t for t in d.turns[n:] if stopped + WITHIN < t.feedback.t < stopped + 0.2]
         assert len(held) > 10 and all(t.output.mode is ServoMode.HOLD for t in held)
         assert np.ptp([t.output.q_applied for t in held], axis=0).max() == 0.0, (
-            "the target moves though nobody commands"
+            "the target moves without commands"
         )
         assert d.run(1.0, lambda: d.servo.mode is ServoMode.LIMP and hand.set()["limp"])
         assert d.fault is None and d.link.on, "no fault: the next command moves it again"

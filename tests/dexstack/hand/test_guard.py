@@ -40,7 +40,7 @@ def test_the_emulator_dies_and_another_one_comes(emulator, driver):
             FaultKind.FEEDBACK_LOST,
             FaultKind.NO_ANSWER,
         )  # whichever limit the machine lets pass first
-        with pytest.raises(HandFault, match="nobody on"):
+        with pytest.raises(HandFault, match="no hand on"):
             d.in_thread(d.enable)
         emulator()
         d.in_thread(d.enable)
@@ -55,7 +55,8 @@ from dexstack.hand.params import BusParams, CanHandParams
 from dexstack.hand.servo import ServoLaw, ServoParams
 from dexstack.model.hand import load_hand
 hand = load_hand("right")
-with HandDriver(CanHand("right", BusParams("udp_multicast", sys.argv[1]), CanHandParams()), ServoLaw(hand, ServoParams())) as d:
+link = CanHand("right", BusParams("udp_multicast", sys.argv[1]), CanHandParams())
+with HandDriver(link, ServoLaw(hand, ServoParams())) as d:
     print(d.link.status()["guard_pid"], flush=True)
     while True:
         d.command(hand.home + 0.3 * (hand.home < hand.upper - 0.31))
@@ -88,7 +89,7 @@ def test_the_driving_process_is_killed_while_the_bus_is_off(emulator, bus):
     process.wait()
     process.stdout.close()
     time.sleep(0.5)
-    assert not hand.set()["limp"], "nobody can reach it"
+    assert not hand.set()["limp"], "no frame can reach it"
     start = time.monotonic()
     hand.set(bus_off=False)
     hand.wait_limp(start)

@@ -1,5 +1,5 @@
 """Every way in which a hand can be wired wrongly ends with the servo off before a joint has gone 5
-degrees where nobody sent it."""
+degrees away from its targets."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_miswired_hand_is_stopped_before_it_goes_5_degrees(name, seed):
         found = hand.follow(wander(seed), SECONDS)
         assert hand.excursion < FIVE_DEGREES, f"{np.degrees(hand.excursion):.1f} degrees, {hand.fault}"
         if name not in GO_NOWHERE:
-            assert found, "nobody noticed"
+            assert found, "not noticed"
         if found:
             assert not on.hand.servo and not on.hand.torque.any()
 
@@ -170,7 +170,7 @@ def test_a_hand_that_turns_an_object_is_left_alone(dt):
 
     def watched(*arguments):
         trip = look(*arguments)
-        against.append(loop.servo.watch._against.went.max())
+        against.append(loop.servo.watch.opposed.max())
         return trip
 
     loop.servo.watch.look = watched

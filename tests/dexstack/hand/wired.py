@@ -45,9 +45,10 @@ class Driven(HandDriver):
         servo: ServoParams = SERVO,
         watch: WatchParams | None = None,
         gravity: Any = None,
+        side: str = "",
         **params: Any,
     ) -> None:
-        side = "left" if on.hand.left else "right"
+        side = side or ("left" if on.hand.left else "right")
         settings = CanHandParams(**{"realtime_priority": 0, "calibration_dir": "/nonexistent", **params})
         link = CanHand(side, BusParams("virtual", "wired"), settings, on)
         super().__init__(link, ServoLaw(load_hand(side), servo, gravity, watch))
@@ -117,7 +118,7 @@ class Driven(HandDriver):
         """On request, and with a new command only."""
         self.enable()
         state = self.on.set()
-        assert self.fault is None and state["servo"] and state["limp"], "enabled, but nobody commanded"
+        assert self.fault is None and state["servo"] and state["limp"], "enabled without a command"
         self.push(0.15, BACK)
         assert not self.on.set()["limp"] and self.servo.mode is ServoMode.TRACK
 

@@ -1,5 +1,5 @@
-"""A world comes back from a recording that its plant made; what a recording does not tell is named;
-what is no recording is refused."""
+"""Identification: a world is recovered from a recording of its plant, undetermined unknowns are named,
+unusable recordings are rejected."""
 
 from dataclasses import replace
 
@@ -30,8 +30,8 @@ def palm():
 def wave(
     task, servo, world: World, seconds: float, delay: float = 0.0, size: float = 0.15, plant: str = "mujoco"
 ):
-    """A recording of fingers that wave about their rest, with the cube among them; commands act
-    ``delay`` after their row."""
+    """Record fingers that swing about their rest, with the cube among them; commands act ``delay``
+    after their row."""
     believed, actual = task.scene(), task.scene(world)
     plant, law = make_plant(plant, actual.robot, actual.obj), task.servo(believed.robot, servo)
     plant.reset(believed.rest, actual.start.pose_WO)
@@ -40,13 +40,12 @@ def wave(
     rng = np.random.default_rng(1)
     rate, phase = rng.uniform(2.0, 8.0, 16), rng.uniform(0.0, 6.0, 16)
     rows, ticks, tau = [], 0, np.zeros(16)
-    command = lambda t: np.clip(
-        believed.rest + size * np.sin(rate * t + phase), believed.robot.lower, believed.robot.upper
-    )
     for k in range(round(seconds / plant.dt)):
         t = k * plant.dt
         if k % 10 == 0:
-            rows.append((t, plant.pose_WO, plant.joint_position, command(t)))
+            swing = believed.rest + size * np.sin(rate * t + phase)
+            command = np.clip(swing, believed.robot.lower, believed.robot.upper)
+            rows.append((t, plant.pose_WO, plant.joint_position, command))
         if k % 10 == round(delay / plant.dt):
             law.set_command(rows[-1][3], t)
         if t >= ticks * servo.period - 1e-9:
@@ -54,14 +53,12 @@ def wave(
             tau = law.step(plant.joint_position, t).tau
         plant.step(tau)
     assert law.trip is None
-    return {
-        name: np.array(column)
-        for name, column in zip(("t", "pose_WO", "q", "q_command"), zip(*rows, strict=True), strict=True)
-    }
+    columns = map(np.array, zip(*rows, strict=True))
+    return dict(zip(("t", "pose_WO", "q", "q_command"), columns, strict=True))
 
 
 @pytest.mark.slow
-def test_motors_friction_and_delay_come_back(palm):
+def test_motors_friction_and_delay_are_recovered(palm):
     truth = World(torque=0.75, joint_damping=1.3, joint_friction=0.012, mass=1.5)
     said = []
     fit = identify(*palm, wave(*palm, truth, 25.0, delay=0.008), chosen(()), most=60, say=said.append)
@@ -76,7 +73,7 @@ def test_motors_friction_and_delay_come_back(palm):
 
 
 @pytest.mark.slow
-def test_the_centre_of_mass_comes_back(palm):
+def test_the_centre_of_mass_is_recovered(palm):
     truth = World(com_x=-0.006, com_y=0.004)
     fit = identify(*palm, wave(*palm, truth, 25.0, size=0.3), chosen(("com_x", "com_y", "delay")), most=60)
     assert fit.told.all() and fit.after < 0.5 * fit.before
@@ -84,14 +81,10 @@ def test_the_centre_of_mass_comes_back(palm):
 
 
 @pytest.mark.slow
-def test_inertia_of_the_motors_and_stiffness_of_contacts_come_back(palm):
+def test_inertia_of_the_motors_and_stiffness_of_contacts_are_recovered(palm):
     truth = World(joint_armature=3e-4, contact_stiffness=0.4)
-    fit = identify(
-        *palm,
-        wave(*palm, truth, 25.0, size=0.3),
-        chosen(("joint_armature", "contact_stiffness", "delay")),
-        most=60,
-    )
+    unknowns = chosen(("joint_armature", "contact_stiffness", "delay"))
+    fit = identify(*palm, wave(*palm, truth, 25.0, size=0.3), unknowns, most=60)
     assert fit.told.all() and fit.after < 0.5 * fit.before
     assert fit.world.joint_armature == pytest.approx(truth.joint_armature, rel=0.1)
     assert fit.world.contact_stiffness == pytest.approx(truth.contact_stiffness, rel=0.3)
@@ -99,13 +92,10 @@ def test_inertia_of_the_motors_and_stiffness_of_contacts_come_back(palm):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("plant", ["lcp", "hydroelastic"])
-def test_a_world_comes_back_through_rollouts_of_its_own_plant(palm, plant):
-    """Another plant's predict what was held out worse, however they are fitted."""
-    truth = World(mass=1.5, friction=0.6)
-    recording, unknowns = (
-        wave(*palm, truth, 15.0, size=0.3, plant=plant),
-        chosen(("mass", "friction", "delay")),
-    )
+def test_a_world_is_recovered_through_rollouts_of_its_own_plant(palm, plant):
+    """Fitted rollouts of another plant predict held-out windows worse."""
+    truth, unknowns = World(mass=1.5, friction=0.6), chosen(("mass", "friction", "delay"))
+    recording = wave(*palm, truth, 15.0, size=0.3, plant=plant)
     own, other = (
         identify(*palm, recording, unknowns, most=30, plant=Simulated(name)) for name in (plant, "mujoco")
     )
@@ -113,9 +103,8 @@ def test_a_world_comes_back_through_rollouts_of_its_own_plant(palm, plant):
     assert own.told.all() and own.after < 0.5 * other.after
 
 
-def test_little_dry_friction_is_known_no_better_than_much():
-    """In N m, while a share of what is larger is known no better than a hundredth; an offset has
-    its floor in metres."""
+def test_floors_are_absolute_for_small_quantities_and_relative_for_large_ones():
+    """An offset has its floor in metres."""
     unknowns = chosen(("joint_friction", "mass"), ("com_z",))
     at = {u.name: k for k, u in enumerate(unknowns)}
     few, many = (
@@ -127,7 +116,7 @@ def test_little_dry_friction_is_known_no_better_than_much():
     np.testing.assert_allclose(floors(unknowns, few)[[at["mass"], at["com_z"]]], [0.01, 5e-4])
 
 
-def test_a_rollout_that_diverges_is_not_finite_and_others_are(monkeypatch):
+def test_a_diverging_rollout_does_not_affect_others(monkeypatch):
     class Thrower(MujocoScene):
         def __init__(self):
             pass
@@ -147,36 +136,26 @@ def test_a_rollout_that_diverges_is_not_finite_and_others_are(monkeypatch):
 
 
 def test_models_of_all_worlds_share_their_layout(palm):
-    """They run in the same buffers; others than their own would be overrun."""
-    models = [
-        Predictor(*palm).scene(world).model
-        for world in (
-            World(),
-            World(size=1.05),
-            World(com_x=-0.004),
-            World(com_z=1e-9),
-            World(mass=2.0, torque=0.5),
-        )
-    ]
+    """They run in the same buffers."""
+    changes = ({}, {"size": 1.05}, {"com_x": -0.004}, {"com_z": 1e-9}, {"mass": 2.0, "torque": 0.5})
+    models = [Predictor(*palm).scene(World(**change)).model for change in changes]
     assert len({(m.nM, m.nC, m.nD, m.nbuffer) for m in models}) == 1
 
 
-def test_what_a_recording_does_not_tell_is_named(palm):
-    """Nothing moves: no friction of an object that rests, no delay of commands that do not
-    change."""
+def test_unknowns_that_a_recording_does_not_determine_are_named(palm):
+    """At rest neither friction nor delay is observable."""
     fit = identify(*palm, wave(*palm, World(), 4.0, size=0.0), chosen(("friction", "delay")), most=10)
     assert not fit.told.any()
     np.testing.assert_allclose(np.sqrt(np.diag(fit.covariance)), [u.spread for u in fit.unknowns], rtol=0.3)
 
 
-def test_short_and_broken_recordings_are_refused(palm):
+def test_short_and_incomplete_recordings_are_rejected(palm):
     recording = wave(*palm, World(), 2.0)
-    with pytest.raises(ConfigError, match="stretches of 10 samples without a break; 8 or more"):
+    with pytest.raises(ConfigError, match="stretches of 10 samples without interruption; 8 or more"):
         identify(*palm, recording, chosen(()), where="short.npz")
+    del recording["q_command"]
     with pytest.raises(ConfigError, match=r"short\.npz has no 'q_command'"):
-        identify(
-            *palm, {k: v for k, v in recording.items() if k != "q_command"}, chosen(()), where="short.npz"
-        )
+        identify(*palm, recording, chosen(()), where="short.npz")
     with pytest.raises(ConfigError, match="unknown quantity to identify 'masss'"):
         chosen(("masss",))
     settings = read_settings(Spec(task="three_ball"))
@@ -184,23 +163,21 @@ def test_short_and_broken_recordings_are_refused(palm):
         servo_of(make_task(Spec(task="three_ball"), settings), settings)
 
 
-def test_a_plant_without_a_scene_is_refused(palm, tmp_path):
+def test_a_plant_without_a_scene_is_rejected(palm, tmp_path):
     file = tmp_path / "mine.py"
     file.write_text(
-        "from dataclasses import dataclass\n\n\n@dataclass\nclass Params:\n    pass\n\n\nclass PLANT:\n    Params = Params\n"
+        "from dataclasses import dataclass\n\n\n@dataclass\nclass Params:\n    pass\n\n\nclass PLANT:\n    "
+        "Params = Params\n"
     )
     with pytest.raises(ConfigError, match="has no make_scene"):
         Predictor(*palm, Simulated(str(file)))
 
 
-def test_unknowns_and_worlds_are_two_sides_of_one_thing():
+def test_fitted_numbers_map_to_a_world_and_a_delay():
     unknowns = chosen(())
     world, delay = world_and_delay(unknowns, first_guess(unknowns))
-    assert (
-        world.joint_friction == pytest.approx(0.005)
-        and replace(world, joint_friction=0.0) == World()
-        and delay == 0.02
-    )
+    assert world.joint_friction == pytest.approx(0.005) and delay == 0.02
+    assert replace(world, joint_friction=0.0) == World()
     assert not {"com_x", "com_y", "com_z", "size"} & {u.name for u in unknowns}
     world, _ = world_and_delay(chosen(("mass",), ("com_x",)), np.array([0.0, -0.004]))
     assert world == World(com_x=-0.004) and len(chosen((), ("com_z", "mass"))) == len(unknowns) + 1
@@ -208,7 +185,7 @@ def test_unknowns_and_worlds_are_two_sides_of_one_thing():
     assert world.mass == pytest.approx(2.0) and replace(world, mass=1.0) == World() and delay == 0.02
 
 
-def test_targets_move_no_faster_than_the_servo_lets_them(palm):
+def test_targets_keep_the_servos_speed_limit(palm):
     t = np.concatenate([np.arange(0.0, 1.0, 0.02), np.arange(0.0, 1.0, 0.02)])
     q = np.where(np.arange(100) % 50 < 25, 0.0, 1.0)[:, None] * np.ones(16)
     recording = in_order({"t": t, "q_command": q})
@@ -218,7 +195,7 @@ def test_targets_move_no_faster_than_the_servo_lets_them(palm):
     np.testing.assert_allclose(at, (0.0, palm[1].slew_rate * 0.05, 1.0), atol=0.05)
 
 
-def test_a_command_is_of_the_time_of_its_stamp_and_once(palm):
+def test_a_command_has_the_time_of_its_stamp_and_counts_once(palm):
     t = np.arange(0.0, 1.0, 0.02)
     asked = np.sin(5.0 * t)[:, None] * np.ones(16)
     rows = np.repeat(np.arange(0, 50, 2), 2)  # each stands in two rows, the second 20 ms late

@@ -1,5 +1,4 @@
-"""A world as the planner's θ: nothing changes that no factor is of, and what a factor is of changes
-by it."""
+"""A world as the planner's θ: every factor changes its numbers, and no others."""
 
 from dataclasses import replace
 
@@ -25,7 +24,7 @@ def same(a, b, *but):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
 
 
-def test_of_the_world_as_believed_it_is_the_planners_own(believed):
+def test_theta_of_the_nominal_world_is_the_planners(believed):
     task, settings = believed
     scene = task.scene()
     own = make_theta(scene.robot, scene.obj, settings[PlannerParams], settings[MpcParams].step)
@@ -35,7 +34,7 @@ def test_of_the_world_as_believed_it_is_the_planners_own(believed):
     same(theta_of_world(task, learned, World()), own)
 
 
-def test_every_factor_changes_its_numbers_alone(believed):
+def test_every_factor_changes_only_its_numbers(believed):
     own = theta_of_world(*believed, World())
     heavy = theta_of_world(*believed, World(mass=2.0))
     same(heavy, own, "mass", "inertia")
@@ -56,7 +55,7 @@ def test_every_factor_changes_its_numbers_alone(believed):
     np.testing.assert_allclose(large.inertia / own.inertia, [1.0] * 3 + [1.21] * 3, rtol=1e-6)
 
 
-def test_it_comes_back_from_its_file(believed, tmp_path, monkeypatch):
+def test_theta_is_read_back_from_its_file(believed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     task, settings = believed
     scene, step = task.scene(), settings[MpcParams].step

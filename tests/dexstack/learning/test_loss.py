@@ -1,5 +1,4 @@
-"""The learner: its gradient, that it finds a θ it was shown the consequences of, that θ stays in
-its range."""
+"""The learner: its gradient, the recovery of a known θ, and the ranges of θ."""
 
 import copy
 from dataclasses import replace
@@ -24,8 +23,7 @@ ROWS = 24
 
 @pytest.fixture(scope="module")
 def starts(resting):
-    """States of the cube among the fingers and commands that close them, without what came of
-    it."""
+    """States of the cube among the fingers and commands that close them, without the next states."""
     rng = np.random.default_rng(0)
     rows = []
     for _ in range(ROWS):
@@ -43,17 +41,16 @@ def starts(resting):
 
 
 def shown(resting, starts, name, theta):
-    """Transitions that the model itself makes under ``theta``."""
+    """Return transitions of the model with ``theta``."""
     predict = model_prediction(resting.hand, make_model(PlannerParams(model=name)), H, 40)
     pose, q = jax.jit(jax.vmap(predict, in_axes=(None, 0)))(theta, starts)
     return starts._replace(next_pose_WO=np.asarray(pose), next_q=np.asarray(q))
 
 
 def learner_of_model(resting, planner, theta, params):
-    """By the time-stepping model that parameters of the planner choose."""
-    return make_learner(
-        model_prediction(resting.hand, make_model(planner), H, params.solver_calls), theta, params
-    )
+    """Return a learner of the time-stepping model of a planner's parameters."""
+    predict = model_prediction(resting.hand, make_model(planner), H, params.solver_calls)
+    return make_learner(predict, theta, params)
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +61,7 @@ def compiled(resting):
 
 @pytest.fixture
 def learner(compiled):
-    """One that has not learned anything yet, compiled once for all tests; it has the priors of the
-    parameter files."""
+    """A new learner with the default priors, compiled once for all tests."""
     return copy.copy(compiled)
 
 
@@ -79,31 +75,22 @@ def test_the_gradient_is_the_slope_of_the_loss(name, tolerance, resting, starts,
     """Against central differences in float64, for every free number."""
     params = PlannerParams(model=name)
     theta = make_theta(resting.hand, resting.obj, params, H)
-    data = shown(
-        resting,
-        take(starts, slice(6)),
-        name,
-        scaled(theta, inertia=1.5, friction=0.8, stiffness=1.3, mass=1.2),
-    )
+    truth = scaled(theta, inertia=1.5, friction=0.8, stiffness=1.3, mass=1.2)
+    data = shown(resting, take(starts, slice(6)), name, truth)
     wide = jax.tree.map(lambda a: np.asarray(a, np.float64) if a.dtype == np.float32 else a, data)
     learner = learner_of_model(resting, params, theta, LearnerParams(batch=6, solver_calls=160))
-    free = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), learner._free)
-    loss = jax.jit(lambda f: learner._loss(f, wide, np.ones(6)))
-    flat, unravel = jax.flatten_util.ravel_pytree(free)
-    gradient = jax.flatten_util.ravel_pytree(
-        jax.jit(jax.grad(lambda f: learner._loss(f, wide, np.ones(6))))(free)
-    )[0]
-    slope = np.array(
-        [(loss(unravel(flat + e)) - loss(unravel(flat - e))) / 2e-5 for e in 1e-5 * np.eye(flat.size)]
-    )
+    start = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), learner.free)
+    flat, unravel = jax.flatten_util.ravel_pytree(start)
+    loss = jax.jit(lambda f: learner.batch_loss(unravel(f), wide, np.ones(6)))
+    gradient = jax.jit(jax.grad(loss))(flat)
+    slope = np.array([(loss(flat + e) - loss(flat - e)) / 2e-5 for e in 1e-5 * np.eye(flat.size)])
     assert np.count_nonzero(np.abs(slope) > 1e-6) >= (9 if name == "dsdf" else 8)  # only the D-SDF reads σ
     np.testing.assert_allclose(gradient, slope, atol=tolerance * np.abs(slope).max())
 
 
 @pytest.mark.slow
-def test_it_finds_the_theta_it_was_shown(resting, starts):
-    """Data made by the model itself under other parameters: the loss vanishes and the parameters
-    come back."""
+def test_a_known_theta_is_recovered(resting, starts):
+    """From data of the model with other parameters the loss vanishes."""
     theta = make_theta(resting.hand, resting.obj, PlannerParams(), H)
     truth = scaled(theta, inertia=0.4, stiffness=2.0, cover=0.8, mass=1.5, friction=0.6)
     data = shown(resting, starts, "implicit", truth)
@@ -118,7 +105,7 @@ def test_it_finds_the_theta_it_was_shown(resting, starts):
         )
 
 
-def test_updates_compile_once_and_go_on_where_the_last_ended(resting, starts, learner, compilations):
+def test_updates_compile_once_and_continue_from_the_last(resting, starts, learner, compilations):
     theta = learner.theta
     data = shown(resting, starts, "dsdf", scaled(theta, inertia=2.0))
     first = learner.update(data, np.random.default_rng(0))
@@ -131,14 +118,13 @@ def test_updates_compile_once_and_go_on_where_the_last_ended(resting, starts, le
 
 
 def test_the_loss_over_data_alone_has_no_prior(resting, starts, learner):
-    """What judges transitions held out: zero where the model made them, unlike the loss with its
-    prior after a change of θ."""
+    """The held-out loss is zero for the model's own transitions, unlike the loss with its prior after a
+    change of θ."""
     theta = learner.theta
     own, other = (shown(resting, starts, "dsdf", t) for t in (theta, scaled(theta, inertia=2.0)))
     assert learner.data_loss(own) < 1e-6 < 1e-3 < learner.data_loss(other)
-    assert learner.data_loss(other) == pytest.approx(
-        learner.loss(other), rel=1e-4
-    )  # the first guess costs no prior
+    # the prior of the first guess is zero
+    assert learner.data_loss(other) == pytest.approx(learner.loss(other), rel=1e-4)
     learner.update(other, np.random.default_rng(0))
     assert learner.data_loss(other) < learner.loss(other)
 
@@ -147,8 +133,8 @@ def test_the_loss_over_data_alone_has_no_prior(resting, starts, learner):
 @pytest.mark.parametrize(
     ("weight", "name", "other"), [("prior", "stiffness", "mass"), ("mass_prior", "mass", "stiffness")]
 )
-def test_a_prior_holds_what_it_outweighs_at_the_first_guess(weight, name, other, resting, starts):
-    """The mass has its own, and neither holds the other."""
+def test_a_large_prior_keeps_its_numbers_at_the_first_guess(weight, name, other, resting, starts):
+    """The mass has a separate prior."""
     theta = make_theta(resting.hand, resting.obj, PlannerParams(model="dsdf"), H)
     data = shown(resting, starts, "dsdf", scaled(theta, stiffness=0.5, mass=2.5))
     changes = []
@@ -156,20 +142,16 @@ def test_a_prior_holds_what_it_outweighs_at_the_first_guess(weight, name, other,
         params = LearnerParams(batch=ROWS, epochs=40, **{"prior": 0.0, "mass_prior": 0.0, weight: value})
         learner = learner_of_model(resting, PlannerParams(model="dsdf"), theta, params)
         learner.update(data, np.random.default_rng(0))
-        changes.append(
-            {
-                key: abs(np.log(np.mean(getattr(learner.theta, key)) / np.mean(getattr(theta, key))))
-                for key in (name, other)
-            }
-        )
+        means = [[np.mean(getattr(t, key)) for key in (name, other)] for t in (learner.theta, theta)]
+        changes.append(np.abs(np.log(np.divide(*means))))
     free, held = changes
-    assert free[name] > 0.3 and held[name] < 0.1 * free[name] and held[other] > 0.2
+    assert free[0] > 0.3 and held[0] < 0.1 * free[0] and held[1] > 0.2
 
 
-def test_a_transition_that_is_not_finite_changes_nothing(starts, learner):
+def test_a_transition_that_is_not_finite_is_skipped(starts, learner):
     bad = starts._replace(next_q=np.where(np.arange(ROWS)[:, None] == 3, np.nan, starts.next_q))
     before = learner.theta
-    assert learner.update(bad, np.random.default_rng(0)).refused == 2, "the batch that holds it, in each pass"
+    assert learner.update(bad, np.random.default_rng(0)).refused == 2, "its batch, in each pass"
     jax.tree.map(np.testing.assert_array_equal, learner.theta, before)
 
 
@@ -190,7 +172,7 @@ def test_every_number_stays_in_its_range_whatever_the_free_numbers(resting):
             ), name
 
 
-def test_half_the_way_to_what_was_learned_is_half_of_every_free_number(resting):
+def test_interpolation_is_linear_in_the_free_numbers(resting):
     theta = make_theta(resting.hand, resting.obj, PlannerParams(), H)
     mapping = of_model(theta)
     learned = {
@@ -206,7 +188,7 @@ def test_half_the_way_to_what_was_learned_is_half_of_every_free_number(resting):
         )
 
 
-def test_a_first_guess_outside_its_range_is_refused(resting):
+def test_a_first_guess_outside_its_range_is_rejected(resting):
     theta = make_theta(resting.hand, resting.obj, PlannerParams(), H)
     for name, wrong in (("mass", 0.0), ("friction", 99.0), ("cover", np.ones(16))):
         with pytest.raises(ConfigError, match=f"'{name}'"):
@@ -214,35 +196,25 @@ def test_a_first_guess_outside_its_range_is_refused(resting):
 
 
 @pytest.mark.slow
-def test_the_prediction_is_the_planners(resting):
-    """Learner and planner give θ one meaning: the MPC's first predicted step is the learner's
-    prediction of its own command."""
+def test_the_prediction_equals_the_planners(resting):
+    """The MPC's first predicted step is the learner's prediction of the MPC's command."""
+    from dexstack.control.base import Problem
     from dexstack.control.planners.gauss_newton import Mpc, MpcParams
     from tests.dexstack.control.planning import GOAL, TASK, seen
 
     params = replace(PlannerParams(), implicit_steps=4)
     model, theta = make_model(params), make_theta(resting.hand, resting.obj, params, H)
     theta = scaled(theta, inertia=0.5, stiffness=1.7, friction=0.5)
-    mpc = Mpc(
-        resting.hand, model, TASK, theta, TASK.Weights(), params=MpcParams(step=H, horizon=1, iterations=4)
-    )
+    problem = Problem(resting.hand, resting.obj, TASK, TASK.Weights(), theta)
+    mpc = Mpc(problem, model, params=MpcParams(step=H, horizon=1, iterations=4))
     plan = mpc.plan(seen(resting), GOAL)
     zeros = np.zeros(16, np.float32), np.zeros(6, np.float32)
-    f32 = lambda a: np.asarray(a, np.float32)  # noqa: E731
-    at = Transitions(
-        f32(resting.pose_WO),
-        f32(resting.q),
-        *zeros,
-        f32(resting.q),
-        f32(plan.q_des),
-        resting.contacts,
-        f32(resting.pose_WO),
-        f32(resting.q),
-    )
+    pose, q, q_des = (np.asarray(a, np.float32) for a in (resting.pose_WO, resting.q, plan.q_des))
+    at = Transitions(pose, q, *zeros, q, q_des, resting.contacts, pose, q)
     pose, q = jax.jit(model_prediction(resting.hand, model, H, 2))(theta, at)
     assert np.abs(np.asarray(q) - resting.q).max() > 0.02
     np.testing.assert_allclose(plan.prediction[1], np.concatenate([pose, q]), atol=2e-4)
 
 
-def test_theta_is_a_tree_of_numbers():
+def test_every_number_of_theta_has_a_range():
     assert ModelParams._fields == RANGES._fields

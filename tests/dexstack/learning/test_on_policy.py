@@ -1,5 +1,5 @@
-"""What learning rolls out is the policy that is evaluated; what judges it is held out; its
-parameters come from the files."""
+"""Learning on policy: rollouts of the evaluated policy, held-out transitions, and parameters from
+files."""
 
 import math
 
@@ -34,22 +34,19 @@ def loop():
 
 @pytest.fixture(scope="module")
 def rollout(loop):
-    """One rollout that teaches: transitions, recordings, trials."""
+    """Transitions, recordings and trials of one rollout."""
     return collect(loop, 1, 7, first_goal=2)
 
 
-def test_what_is_rolled_out_is_the_trial_that_is_evaluated(loop, rollout):
-    """The same states at the same times as the trial of that goal and seed: planner, supervisor,
-    latency and sensor."""
+def test_a_rollout_equals_the_trial_of_its_goal_and_seed(loop, rollout):
+    """With planner, supervisor, latency and sensor."""
     _, recordings, trials = rollout
     trial = loop.run(2, 5, trials[0].seconds + 0.5 * loop.timing.pose_period)
     n = len(trial.recording["t"])
     for name in ("t", "pose_WO", "q", "q_command", "status"):
         np.testing.assert_array_equal(trials[0].recording[name][:n], trial.recording[name])
     assert trials[0].goal.label == next(loop.task.goals(2, 0)).label
-    assert (trials[0].recording["status"] == SolveStatus.RETREAT).any() and trials[
-        0
-    ].stalls > 0  # the supervisor is there
+    assert (trials[0].recording["status"] == SolveStatus.RETREAT).any() and trials[0].stalls > 0
     np.testing.assert_array_equal(trials[0].recording["latency"], loop.timing.latency)
     check_recording(recordings[0], 16, "a rollout")
 
@@ -63,7 +60,7 @@ def test_transitions_are_one_model_step_apart(loop, rollout):
     np.testing.assert_allclose(data.next_q[3], some["q"][later], atol=1e-6)
 
 
-def test_trials_with_a_theta_leave_the_planners_own_behind(loop):
+def test_trials_with_a_theta_restore_the_planners(loop):
     before, theta = loop.planner.theta, uninformed_theta(loop)
     trials = evaluate(loop, theta, 1, 0, 0.1)
     assert len(trials) == 1 and loop.planner.theta is before
@@ -77,34 +74,24 @@ def test_a_recordings_end_is_held_out_and_the_rest_is_learned_from():
 
 
 @pytest.mark.slow
-def test_learning_from_a_recording_is_judged_by_its_end(loop, rollout):
-    """The first point is the first guess; its loss over the end is the learner's over exactly those
-    transitions."""
+def test_learning_from_a_recording_is_scored_on_its_end(loop, rollout):
     _, recordings, _ = rollout
     first = uninformed_theta(loop)
-    points = [
-        point
-        for point, _, _ in learn_from(
-            loop, first, {"one": recordings[0]}, seed=0, score_with=lambda theta: []
-        )
-    ]
+    progress = learn_from(loop, first, {"one": recordings[0]}, seed=0, score_with=lambda theta: [])
+    points = [point for point, _, _ in progress]
     assert len(points) == 2 and points[0].theta is first and points[0].update is None
     assert points[1].update.gradients > 0 and points[1].held_out != points[0].held_out
     assert points[1].held_out < points[0].held_out and math.isnan(points[0].success_rate)
 
 
-def test_too_little_is_refused(loop):
-    short = {
-        "t": np.array([0.0]),
-        "pose_WO": np.zeros((1, 7)),
-        "q": np.zeros((1, 16)),
-        "q_command": np.zeros((1, 16)),
-    }
+def test_a_recording_that_is_too_short_is_rejected(loop):
+    widths = {"pose_WO": 7, "q": 16, "q_command": 16}
+    short = {"t": np.zeros(1)} | {name: np.zeros((1, n)) for name, n in widths.items()}
     with pytest.raises(ConfigError, match=r"too few samples of mine are 0\.1 s apart"):
         list(learn_from(loop, loop.planner.theta, {"mine": short}, seed=0, score_with=lambda theta: []))
 
 
-def test_the_learners_parameters_are_those_of_the_files(loop):
+def test_the_learners_parameters_come_from_the_files(loop):
     assert learner_of(loop, loop.planner.theta).params == loop.params[LearnerParams]
     assert (loop.params[LearnerParams].epochs, loop.params[LearnerParams].learning_rate) == (1, 0.03)
 

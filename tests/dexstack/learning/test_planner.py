@@ -1,4 +1,4 @@
-"""What θ is learned by: the model of the planner that is chosen."""
+"""Learning of θ with the model of the selected planner."""
 
 from __future__ import annotations
 
@@ -44,8 +44,7 @@ def predict(made):
 
 @pytest.fixture(scope="module")
 def starts(resting, made):
-    """States of the cube that fingers push about, and what they are told next, without what came of
-    it."""
+    """States of a cube pushed by fingers, and the next commands, without the next states."""
     rollouts, substeps = made
     rng, rows = np.random.default_rng(0), []
     start = rollouts.standing(resting.q, resting.pose_WO, np.zeros(16), np.zeros(6))
@@ -70,14 +69,12 @@ def starts(resting, made):
 
 
 def shown(predict, starts, theta):
-    """Transitions as rollouts make them under ``theta``."""
+    """Return transitions of rollouts with ``theta``."""
     pose, q = jax.jit(jax.vmap(predict, in_axes=(None, 0)))(theta, starts)
     return starts._replace(next_pose_WO=np.asarray(pose), next_q=np.asarray(q))
 
 
-def test_a_rollout_starts_where_the_transition_does_and_its_joints_go_as_the_lag_says(
-    resting, predict, first, starts
-):
+def test_free_joints_of_a_rollout_move_by_their_lag(resting, predict, first, starts):
     """Without the object a joint covers ``cover`` of its way."""
     away = starts.pose_WO + np.array([0, 0, 1.0, 0, 0, 0, 0], np.float32)
     still = starts._replace(pose_WO=away, qd=np.zeros_like(starts.qd), q_command=starts.q + np.float32(0.05))
@@ -87,7 +84,7 @@ def test_a_rollout_starts_where_the_transition_does_and_its_joints_go_as_the_lag
 
 
 @pytest.mark.parametrize("name", ["mass", "friction", "stiffness"])
-def test_slopes_are_the_differences_that_they_are_said_to_be(predict, first, starts, name):
+def test_derivatives_equal_the_stated_differences(predict, first, starts, name):
     at = jax.tree.map(jax.numpy.asarray, starts)
     ends = jax.jit(lambda theta: jax.vmap(predict, in_axes=(None, 0))(theta, at))
     value = getattr(first, name)
@@ -104,9 +101,9 @@ def test_slopes_are_the_differences_that_they_are_said_to_be(predict, first, sta
 
 
 @pytest.mark.slow
-def test_what_rollouts_were_shown_is_found_again(resting, predict, first, starts):
-    """Friction and lag of other rollouts, and mass over stiffness: where both grow alike, nearly
-    nothing moves otherwise. What rollouts do not know stays."""
+def test_theta_of_other_rollouts_is_recovered(resting, predict, first, starts):
+    """Friction and lag, and the ratio of mass to stiffness, which alone is determined. Numbers that
+    rollouts do not use stay."""
     truth = first._replace(
         mass=np.float32(2.0 * first.mass),
         friction=np.float32(0.6 * first.friction),
@@ -125,7 +122,5 @@ def test_what_rollouts_were_shown_is_found_again(resting, predict, first, starts
 
 def test_another_planner_is_learned_by_the_time_stepping_model(resting, first):
     other = PARAMS | {PlannerParams: replace(PARAMS[PlannerParams], planner="gauss_newton")}
-    assert (
-        planner_learner(resting.hand, resting.obj, first, other)._predict.__qualname__
-        != planner_learner(resting.hand, resting.obj, first, PARAMS)._predict.__qualname__
-    )
+    learners = [planner_learner(resting.hand, resting.obj, first, params) for params in (other, PARAMS)]
+    assert len({learner.predict.__qualname__ for learner in learners}) == 2

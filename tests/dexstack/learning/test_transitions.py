@@ -1,5 +1,4 @@
-"""Recordings into transitions: what pairs, what never does, and what a varying command amounts
-to."""
+"""Transitions from recordings: pairs of samples, interruptions, and varying commands."""
 
 import numpy as np
 import pytest
@@ -34,15 +33,14 @@ def test_samples_one_step_apart_are_paired():
     assert out.contacts.phi.shape == (15, 3)
 
 
-def test_recorded_velocities_win():
+def test_recorded_velocities_are_used():
     r = recording(qd=np.full((21, 16), 7.0), twist_WO=np.full((21, 6), 3.0))
     out = cut(r, H, COVER, nothing)
     assert out.count == 16 and np.all(out.qd == 7.0) and np.all(out.twist_WO == 3.0)
 
 
-def test_a_varying_command_counts_as_the_held_one_that_moves_a_free_joint_alike():
-    """Against the servo's first-order lag, q̇ = r (q_des − q), integrated exactly from sample to
-    sample."""
+def test_a_varying_command_is_replaced_by_an_equivalent_constant_one():
+    """Against the servo's first-order lag, q̇ = r (q_des − q), integrated exactly between samples."""
     rng = np.random.default_rng(0)
     r = recording(n=6)
     r["q_command"] = rng.normal(size=(6, 16))
@@ -56,9 +54,8 @@ def test_a_varying_command_counts_as_the_held_one_that_moves_a_free_joint_alike(
 
 
 @pytest.mark.parametrize("kind", ["gap", "backwards", "jump", "rollout", "nan"])
-def test_an_intervention_is_never_spanned(kind):
-    """Between two rollouts the fingers are reset and the object is put back; no transition may
-    contain that."""
+def test_no_transition_spans_an_interruption(kind):
+    """Such as the reset of fingers and object between two rollouts."""
     whole = cut(recording(), H, COVER, nothing).count
     r = recording(rollout=np.zeros(21))
     if kind == "gap":
@@ -71,7 +68,7 @@ def test_an_intervention_is_never_spanned(kind):
         r["rollout"][10:] = 1
     else:
         r["q"][10, 3] = np.nan
-    r["q"][10:] += 100.0  # what a transition across it would show
+    r["q"][10:] += 100.0  # to reveal a transition across it
     out = cut(r, H, COVER, nothing)
     assert 0 < out.count < whole - 4
     assert np.nanmax(np.abs(out.next_q - out.q)) < 1.0 and np.abs(out.qd).max() < 2.0
@@ -86,7 +83,7 @@ def test_a_recording_too_short_has_none():
 @pytest.mark.parametrize(
     ("change", "complaint"), [({"q": None}, "no 'q'"), ({"q": np.zeros((21, 9))}, r"\(21, 16\) expected")]
 )
-def test_an_unusable_recording_is_refused_in_a_sentence(change, complaint):
+def test_an_unusable_recording_is_rejected_in_a_sentence(change, complaint):
     r = {name: a for name, a in {**recording(), **change}.items() if a is not None}
     with pytest.raises(ConfigError, match=complaint):
         check_recording(r, 16, "there.npz")
@@ -109,15 +106,13 @@ def test_rotation_between_is_the_rotation_vector():
     from scipy.spatial.transform import Rotation
 
     rng = np.random.default_rng(1)
-    a, turn = (
-        Rotation.random(20, rng=rng),
-        Rotation.from_rotvec(rng.normal(0, 0.7, (20, 3)) * (np.arange(20)[:, None] > 2)),
-    )
+    a = Rotation.random(20, rng=rng)
+    turn = Rotation.from_rotvec(rng.normal(0, 0.7, (20, 3)) * (np.arange(20)[:, None] > 2))
     b = (a * turn).as_quat(scalar_first=True) * np.where(np.arange(20) % 2, 1, -1)[:, None]
     np.testing.assert_allclose(rotation_between(a.as_quat(scalar_first=True), b), turn.as_rotvec(), atol=1e-9)
 
 
-def test_the_digest_tells_data_apart():
+def test_different_data_have_different_digests():
     data = cut(recording(), H, COVER, nothing)
     assert data.digest() == cut(recording(), H, COVER, nothing).digest()
     assert data.digest() != take(data, slice(1, None)).digest()

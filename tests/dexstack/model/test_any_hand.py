@@ -1,5 +1,4 @@
-"""Hands of other numbers of fingers and joints: read, refused in one sentence, planned for and
-run."""
+"""Hands with other numbers of fingers and joints: read, rejected in one sentence, planned for and run."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -58,7 +57,7 @@ def test_fingers_and_joints_are_counted(fingers, tmp_path):
         ("[-0.5, 0.3, 0.3]]", "[-0.5, 0.3]]", "'poses.home' must be 9 finite numbers"),
     ],
 )
-def test_what_does_not_fit_the_fingers_is_refused_in_one_sentence(old, new, said, tmp_path):
+def test_a_yaml_that_does_not_fit_the_fingers_is_rejected_in_one_sentence(old, new, said, tmp_path):
     file = write_hand(tmp_path, (3, 3, 3))
     assert old in file.read_text()
     file.write_text(file.read_text().replace(old, new))
@@ -67,7 +66,7 @@ def test_what_does_not_fit_the_fingers_is_refused_in_one_sentence(old, new, said
     assert "\n" not in str(caught.value)
 
 
-def test_a_finger_that_branches_is_refused(tmp_path):
+def test_a_finger_that_branches_is_rejected(tmp_path):
     file = write_hand(tmp_path, (3, 3))
     urdf = tmp_path / "hand.urdf"
     urdf.write_text(
@@ -83,9 +82,8 @@ def test_a_finger_that_branches_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("chains", [(4, 4, 4, 4), (3, 3, 3), (2, 4, 3), (1,)])
-def test_the_blocks_of_unequal_chains_invert_the_whole_matrix(chains):
-    """H of an arrow: the object and each chain, no chain with another; the inverse by blocks is the
-    inverse."""
+def test_the_blocks_of_unequal_chains_invert_the_matrix(chains):
+    """H has arrow form, with blocks of the object and each chain."""
     rng, n, each = np.random.default_rng(1), sum(chains), FRICTION_DIRECTIONS
     J = np.zeros((each * len(chains), 6 + n), np.float32)
     for f, (count, end) in enumerate(zip(chains, np.cumsum(chains), strict=True)):
@@ -117,11 +115,8 @@ def test_the_blocks_of_unequal_chains_invert_the_whole_matrix(chains):
     ],
 )
 def test_the_loop_runs_with_any_hand(fingers, plant, tmp_path):
-    """Every plan is usable and the object stays on the palm; of eight goals, one at least comes a
-    fifth nearer within six seconds.
-
-    No more is asked: which of them do follows from the last bits of a float, and so from the
-    processor.
+    """Every plan is usable, the object stays on the palm, and at least one of eight goals comes a fifth
+    nearer within six seconds; which ones depends on rounding.
     """
     trimesh.creation.box(3 * [0.05]).export(tmp_path / "cube.obj")
     (tmp_path / "cube.yaml").write_text(CUBE)

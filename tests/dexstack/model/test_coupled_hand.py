@@ -1,5 +1,5 @@
-"""Hands whose joints follow one another: read, refused in one sentence, and the same in kinematics,
-statics, plant and loop."""
+"""Hands with coupled joints: read, rejected in one sentence, and consistent in kinematics, statics, plant
+and loop."""
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +30,7 @@ RATIO, OFFSET = 0.8, 0.1
 
 
 def mimic(text, joint, leader, ratio=RATIO, offset=OFFSET):
-    """A hand's URDF in which a joint follows another."""
+    """Return a hand's URDF in which a joint follows another."""
     head, tail = text.split(f'<joint name="{joint}"')
     follows = f'<mimic joint="{leader}" multiplier="{ratio}" offset="{offset}"/></joint>'
     return f'{head}<joint name="{joint}"{tail.replace("</joint>", follows, 1)}'
@@ -56,7 +56,7 @@ def random_angles(hand, count, seed=0):
     return np.random.default_rng(seed).uniform(hand.lower, hand.upper, (count, len(hand.lower)))
 
 
-def test_joints_and_hinges_are_told_apart(hand):
+def test_joints_and_hinges_are_distinguished(hand):
     assert hand.joint_names == (
         "joint_f0_0",
         "joint_f0_1",
@@ -76,9 +76,8 @@ def test_joints_and_hinges_are_told_apart(hand):
     assert JointLayout(build_scene(load_hand("right"), load_object("cube")).compile()).plain
 
 
-def test_a_joint_stays_where_its_followers_can_follow(hand):
-    """Limits of all are ±1.2: 0.8 q + 0.1 is within them up to 1.375, and no sooner; −0.5 q always
-    is."""
+def test_a_joints_limits_allow_for_its_followers(hand):
+    """All limits are ±1.2: 0.8 q + 0.1 is within them up to 1.375, −0.5 q always."""
     assert (hand.lower == -1.2).all() and (hand.upper == 1.2).all()
 
 
@@ -112,7 +111,7 @@ def test_bodies_and_jacobians_equal_mujocos(hand, x64):
         np.testing.assert_allclose(ours, jax.jacfwd(tips)(jnp.asarray(q)), atol=1e-12)
 
 
-def test_frames_and_fingers_of_the_placing_rule_follow_too(hand, x64):
+def test_frames_and_fingers_include_followers(hand, x64):
     tree = hand.kinematics()
     fingers, frames = [Finger(hand, f) for f in range(3)], FrameTree(hand)
     for q in random_angles(hand, 5):
@@ -142,17 +141,15 @@ def test_gravity_torques_are_the_slope_of_the_potential_energy(hand):
         np.testing.assert_allclose(gravity(q), [(energy(q + d) - energy(q - d)) / 2e-6 for d in h], atol=1e-8)
 
 
-def test_levers_of_one_joint_add_up(hand):
-    """A force F at the tip asks τ₁ = F (l + 0.8 · l) of the middle joint, τ₀ = F · 3 l of the
-    first."""
+def test_the_levers_of_a_joint_and_its_followers_add_up(hand):
+    """A force F at the tip requires τ₁ = F (l + 0.8 · l) at the middle joint, τ₀ = F · 3 l at the first."""
     tau = hand.effort[0]
     np.testing.assert_allclose(finger_forces(hand)[0], tau / (3 * LENGTH), rtol=1e-9)
     np.testing.assert_allclose(finger_forces(hand)[2], tau / (2 * LENGTH), rtol=1e-9)
 
 
-def test_followers_follow_in_the_plant(hand):
-    """Within 0.05 rad while all torque there is throws the fingers about, within a milliradian at
-    rest."""
+def test_followers_keep_their_coupling_in_the_plant(hand):
+    """Within 0.05 rad at full torque, within a milliradian at rest."""
     plant = MujocoPlant(hand, load_object("cube"))
     layout = JointLayout(plant.model)
     plant.reset(hand.home, np.array([1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0]))  # where the object touches nothing
@@ -187,7 +184,7 @@ def test_followers_follow_in_the_plant(hand):
         ("joint_f0_2", "joint_f0_1", "much", "'multiplier' must be numbers, got 'much'"),
     ],
 )
-def test_a_coupling_that_is_none_is_refused_in_one_sentence(joint, leader, ratio, said, tmp_path):
+def test_an_invalid_coupling_is_rejected_in_one_sentence(joint, leader, ratio, said, tmp_path):
     file = write_hand(tmp_path, (3, 3, 2))
     urdf = tmp_path / "hand.urdf"
     urdf.write_text(mimic(urdf.read_text(), joint, leader, ratio, 0.0))
@@ -196,7 +193,7 @@ def test_a_coupling_that_is_none_is_refused_in_one_sentence(joint, leader, ratio
     assert "\n" not in str(caught.value)
 
 
-def test_joints_that_follow_each_other_or_never_meet_are_refused(tmp_path):
+def test_circular_and_contradictory_couplings_are_rejected(tmp_path):
     file = write_hand(tmp_path, (3, 3, 2))
     urdf = tmp_path / "hand.urdf"
     plain = urdf.read_text()
@@ -205,12 +202,13 @@ def test_joints_that_follow_each_other_or_never_meet_are_refused(tmp_path):
         load_hand(file)
     urdf.write_text(mimic(plain, "joint_f0_2", "joint_f0_1", 1.0, 9.0))
     with pytest.raises(
-        ConfigError, match="limits of the joint 'joint_f0_1' and of the joints that follow it exclude each other"
+        ConfigError,
+        match="limits of the joint 'joint_f0_1' and of the joints that follow it exclude each other",
     ):
         load_hand(file)
 
 
-def test_a_coupled_robot_file_becomes_a_hand(tmp_path):
+def test_a_coupled_robot_file_is_imported(tmp_path):
     """From a URDF with <mimic>, and from an MJCF with the same as joint equalities."""
     write_hand(tmp_path, (3, 3, 3))
     urdf = tmp_path / "hand.urdf"

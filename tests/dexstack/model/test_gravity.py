@@ -1,4 +1,4 @@
-"""Gravity torques against pinocchio and against the definition: the hand floats."""
+"""Gravity torques against pinocchio, and in simulation: the hand floats."""
 
 import mujoco
 import numpy as np

@@ -1,5 +1,4 @@
-"""The hand's description against the manufacturer's, against other readers of the same file, and
-against physics."""
+"""The hand's model against the manufacturer's, other readers of the same file, and physics."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     import pinocchio
 
 SIDES = ("right", "left")
-"""Of the Allegro Hand."""
+"""Sides of the Allegro Hand."""
 PWM_PER_NEWTON_METRE = 1200.0
 PWM_LIMITS = [375, 675, 450, 285] * 3 + [525, 405, 270, 270]
 
@@ -84,7 +83,7 @@ def test_limits_and_masses_equal_the_vendors(side, pinocchio):
     np.testing.assert_array_equal(hand.lower, model.lowerPositionLimit[index])
     np.testing.assert_array_equal(hand.upper, model.upperPositionLimit[index])
     np.testing.assert_array_equal(hand.velocity, model.velocityLimit[index])
-    masses = {}  # pinocchio refuses nothing, so it reads the vendor's file although its inertias are not physical
+    masses = {}  # pinocchio reads the vendor's file although its inertias are not physical
     for i, name in enumerate(hand.joint_names):
         masses[f"link_{i}.0"] = model.inertias[model.getJointId(name)].mass
     for body in hand.bodies[1:]:
@@ -177,12 +176,12 @@ def test_poses_keep_a_margin_to_the_limits(side):
         assert np.all(q - hand.lower > 0.05) and np.all(hand.upper - q > 0.05)
 
 
-def test_an_unknown_pose_is_refused_by_name():
+def test_an_unknown_pose_is_rejected():
     with pytest.raises(ConfigError, match="no pose 'fist'; it has home"):
         load_hand("right").pose("fist")
 
 
-def test_an_unknown_hand_is_refused_by_name():
+def test_an_unknown_hand_is_rejected():
     with pytest.raises(
         ConfigError, match=r"unknown hand 'leap_rigth'; did you mean 'leap_right'\? \(known: leap_left"
     ):
@@ -202,14 +201,13 @@ def test_an_unknown_hand_is_refused_by_name():
         (1.0, np.diag([1.0, 1.0, 3.0]), "triangle inequality"),
     ],
 )
-def test_an_impossible_inertia_is_refused(mass, inertia, message):
+def test_an_impossible_inertia_is_rejected(mass, inertia, message):
     with pytest.raises(ConfigError, match=f"link x.*{message}"):
         check_inertia("link x", mass, inertia)
 
 
-def test_the_vendors_own_inertias_are_refused():
-    """The manufacturer's file holds impossible tensors; a user who brings it is told which link is
-    wrong."""
+def test_the_vendors_inertias_are_rejected():
+    """The manufacturer's file contains impossible tensors; the error names the link."""
     with pytest.raises(ConfigError, match=r"link 'link_\d+.0.*' of .*(triangle|positive definite)"):
         read_urdf(vendor_urdf("right"))
 
@@ -257,7 +255,7 @@ def write_hand(folder: Path, urdf: tuple[str, str] = ("", ""), yaml: tuple[str, 
     return folder / "allegro_v4_right.yaml"
 
 
-def test_a_hand_can_be_brought_as_a_yaml(tmp_path):
+def test_a_hand_is_loaded_from_a_yaml(tmp_path):
     np.testing.assert_array_equal(load_hand(write_hand(tmp_path)).home, load_hand("right").home)
 
 

@@ -43,7 +43,7 @@ def test_body_poses_equal_mujocos(peers):
 
 
 def test_point_jacobians_equal_mujocos(peers):
-    """Of points anywhere on any link; zero for the palm and the ground."""
+    """For random points on every link; zero for the palm and the ground."""
     hand, tree, model, data = peers
     rng = np.random.default_rng(1)
     links = jnp.arange(GROUND, 17)
@@ -62,8 +62,8 @@ def test_point_jacobians_equal_mujocos(peers):
             np.testing.assert_allclose(J, theirs[:, :16], atol=1e-12)
 
 
-def test_fingertips_move_as_their_jacobian_says(peers):
-    """Tips sit at MuJoCo's place of the tip, and finite differences of them are the Jacobian."""
+def test_fingertips_and_their_jacobian_agree_with_mujoco_and_finite_differences(peers):
+    """The Jacobian is compared with finite differences."""
     hand, tree, model, data = peers
     tips = jax.jit(lambda q: tree.fingertips(tree.poses(q)))
     for q in angles(hand, 3):
@@ -82,8 +82,8 @@ def test_fingertips_move_as_their_jacobian_says(peers):
             np.testing.assert_allclose(J[:, :, j], slope, atol=1e-9)
 
 
-def test_single_precision_is_good_to_a_micrometre():
-    """The controller runs in float32: the same tree, a relative error of its arithmetic only."""
+def test_single_precision_is_accurate_to_a_micrometre():
+    """The controller runs in float32."""
     hand = load_hand("right")
     tree = KinematicTree(hand)
     model = build_scene(hand, None).compile()

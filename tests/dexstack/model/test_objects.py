@@ -1,4 +1,4 @@
-"""Objects: their sizes, masses and inertias, and what happens with a bad one."""
+"""Objects: sizes, masses and inertias, and rejection of malformed files."""
 
 from pathlib import Path
 
@@ -139,14 +139,14 @@ def test_unknown_objects_and_tasks_are_named():
         load_object("cube").start("juggling")
 
 
-def test_in_a_left_hand_an_object_lies_at_the_mirror_image_of_its_place():
+def test_a_start_is_mirrored_in_a_left_hand():
     right, left = (load_object("foambrick").start("allegro", side) for side in ("right", "left"))
     assert right.pose_WO[1] != 0.0
     np.testing.assert_array_equal(left.pose_WO, right.pose_WO * [1, -1, 1, 1, 1, 1, 1])
     np.testing.assert_array_equal(load_start("foambrick", "allegro", "left").pose_WO, left.pose_WO)
 
 
-def test_a_scaled_object_has_the_inertia_of_its_size_and_stands_on_the_same_support():
+def test_a_scaled_object_has_its_inertia_and_rests_on_the_same_support():
     cube = load_object("cube")
     heavy = scaled(cube, mass=2.0, friction=0.5, size=1.05)
     assert heavy.mass == pytest.approx(2 * cube.mass) and heavy.friction[0] == pytest.approx(

@@ -55,9 +55,8 @@ def test_the_start_is_free_of_deep_contact(side, name):
 
 
 @pytest.mark.parametrize("side", HANDS)
-def test_the_object_is_where_its_pose_says(side):
-    """The mesh is not shifted or turned on its way into the scene: the stick's ends lie along the
-    body's x axis, off-centre as designed."""
+def test_the_mesh_is_neither_shifted_nor_turned_in_the_scene(side):
+    """The stick's ends lie along the body's x axis, off-centre as designed."""
     obj = load_object("stick")
     model = build_scene(load_hand(side), obj).compile()
     data = at(model, load_hand(side).home, np.array([0.0, 0.0, 0.5, 1.0, 0.0, 0.0, 0.0]))

@@ -1,4 +1,4 @@
-"""What is too heavy is refused before anything starts; the limit is that of levers and friction."""
+"""The largest mass by levers and friction, and rejection of heavier objects."""
 
 from dataclasses import replace
 
@@ -26,14 +26,14 @@ def test_a_finger_pushes_with_its_weakest_joint():
     np.testing.assert_allclose(finger_forces(stronger), 2.0 * finger_forces(HAND))
 
 
-def test_a_rough_palm_makes_things_heavier():
+def test_a_rough_palm_lowers_the_largest_mass():
     rough = replace(HAND, friction_palm=2.0 * max(HAND.friction_palm, CUBE.friction[0]))
     assert heaviest(rough, CUBE) == pytest.approx(
         0.5 * heaviest(replace(HAND, friction_palm=0.01), CUBE), rel=1e-6
     )
 
 
-def test_what_comes_with_the_package_is_not_too_heavy():
+def test_packaged_hands_turn_packaged_objects():
     for hand in ("right", "left", "leap_right", "leap_left"):
         for name in ("cube", "foambrick", "stick"):
             check_weight(load_hand(hand), load_object(name))
@@ -44,7 +44,7 @@ def test_what_comes_with_the_package_is_not_too_heavy():
         check_weight(HAND, replace(CUBE, mass=5.0))
 
 
-def test_the_command_says_so_before_it_tries(tmp_path, capsys):
+def test_the_command_rejects_a_heavy_object_before_a_trial(tmp_path, capsys):
     folder = next(share_dir().rglob("objects/cube"))
     text = (folder / "cube.yaml").read_text().replace("mass: 0.2 ", "mass: 5.0 ")
     for file in folder.iterdir():

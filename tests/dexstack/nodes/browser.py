@@ -142,13 +142,6 @@ class Browser:
             time.sleep(0.05)
         self.call("Input.dispatchMouseEvent", type="mouseReleased", **last, **mouse)
 
-    def type(self, selector: str, text: str) -> None:
-        """Replace the text of an input, as typed."""
-        self.evaluate(f"document.querySelector({json.dumps(selector)}).select()")
-        self.evaluate(f"document.querySelector({json.dumps(selector)}).focus()")
-        self.call("Input.insertText", text=text)
-        self.evaluate("document.activeElement.blur()")
-
     def text(self) -> str:
         """Return the text of the page."""
         return self.evaluate("document.body.innerText")

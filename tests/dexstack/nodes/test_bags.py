@@ -84,7 +84,7 @@ def test_a_bag_is_never_overwritten(tmp_path):
     done = subprocess.run(
         [*DEXSTACK, "record", str(tmp_path / "a.mcap")], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 2 and "there already" in done.stderr
+    assert done.returncode == 2 and "already exists" in done.stderr
     assert (tmp_path / "a.mcap").read_text() == "precious"
 
 
@@ -100,8 +100,12 @@ def test_a_command_joins_the_running_graph(monkeypatch):
         )
         with (
             graph_environment() as other,
-            pytest.raises(ConfigError, match=f"{other['ROS_DOMAIN_ID']}.*say which one"),
+            pytest.raises(ConfigError, match=f"{other['ROS_DOMAIN_ID']}.*choose with"),
         ):
             attached_environment()
     monkeypatch.setenv("ROS_DOMAIN_ID", "77")
     assert attached_environment()["ROS_DOMAIN_ID"] == "77"
+    for wrong in ("abc", "233", ""):
+        monkeypatch.setenv("ROS_DOMAIN_ID", wrong)
+        with pytest.raises(ConfigError, match=f"ROS_DOMAIN_ID must be .*, got '{wrong}'"):
+            attached_environment()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import itertools
 import json
 import time
 from array import array
@@ -32,7 +33,7 @@ from dexstack.model.objects import load_object
 from dexstack.nodes import pose_estimator
 from dexstack.nodes.camera import CameraNode
 from dexstack.nodes.common import StackNode
-from dexstack.nodes.images import camera_message, image_message, read_camera, read_image
+from dexstack.nodes.images import OPTICAL_FRAME, camera_message, image_message, read_camera, read_image
 from dexstack.nodes.pose_estimator import PoseEstimatorNode
 from dexstack.nodes.tf import StaticFrames, tf_message, transforms
 from dexstack.nodes.wire import (
@@ -118,8 +119,8 @@ def pose_error(message: PoseWithCovarianceStamped) -> np.ndarray:
     return difference(Transform.of_pose(read_pose(message).pose), Transform.of_pose(START))
 
 
-def send(b: Bench, t: float, rgb: np.ndarray, info: bool = True) -> Image:
-    message = image_message(CameraInfo().header.stamp, rgb)
+def send(b: Bench, t: float, rgb: np.ndarray, info: bool = True, frame: str = OPTICAL_FRAME) -> Image:
+    message = image_message(CameraInfo().header.stamp, rgb, frame)
     set_stamp(message.header.stamp, t)
     if info:
         b.to_info.publish(camera_message(message.header.stamp, CAMERA))
@@ -359,86 +360,53 @@ def test_a_chain_of_frames_ends_at_a_frame_without_parent():
     frames.root(OPTICAL)  # a cycle ends, too
 
 
-class Driver:
-    """A camera driver with its own topics, frame and quality of service."""
-
-    def __init__(self, node: Node, picture: np.ndarray) -> None:
-        self.node = node
-        latched = QoSProfile(depth=10, durability=LATCHED.durability)
-        self._to_static = node.create_publisher(TransformStamped, "/tf_static", latched)
-        self.to_image = self.node.create_publisher(Image, "/eye/image", 10)
-        self.to_info = self.node.create_publisher(CameraInfo, "/eye/info", 10)
-        self.poses: list[PoseWithCovarianceStamped] = []
-        self.node.create_subscription(PoseWithCovarianceStamped, "object_pose", self.poses.append, RECENT)
-        self._picture = picture
-        self._t = 5.0
-
-    def tell(self, one: Frame) -> None:
-        self._to_static.publish(transforms(0.0, [one])[0])
-
-    def send(self) -> None:
-        self._t += 0.03
-        image = image_message(CameraInfo().header.stamp, self._picture, OPTICAL)
-        set_stamp(image.header.stamp, self._t)
-        self.to_info.publish(camera_message(image.header.stamp, CAMERA, OPTICAL))
-        self.to_image.publish(image)
-
-
-class Eye:
-    """The driver, and an estimator that subscribes to its topics."""
-
-    def __init__(self, driver: Driver, estimator: PoseEstimatorNode) -> None:
-        self.driver, self.estimator = driver, estimator
-
-    def until(self, condition, what: str) -> None:
-        wait_until(lambda: self.driver.send() or condition(), 60, what)
-
-
 @pytest.fixture
-def eye(domain, monkeypatch, picture):
-    # Stand-ins for TFMessage, which is not on PyPI: one frame a message.
+def frames_on_tf(monkeypatch):
+    """Stand-ins for TFMessage, which is not on PyPI: one frame a message."""
     note = StaticFrames.note
     monkeypatch.setattr(pose_estimator, "tf_message", lambda: TransformStamped)
     monkeypatch.setattr(pose_estimator, "frames_message", lambda kind, t, frames: transforms(t, frames)[0])
     monkeypatch.setattr(StaticFrames, "note", lambda self, one: note(self, SimpleNamespace(transforms=[one])))
-    topics = {"camera/color/image_raw": "/eye/image", "camera/color/camera_info": "/eye/info"}
-    arguments = [word for pair in topics.items() for word in ("-r", ":=".join(pair))]
-    with spinning(
-        domain, lambda: rclpy.create_node("driver"), PoseEstimatorNode, arguments=arguments
-    ) as nodes:
-        put(nodes[1], reliable=True, frozen_after=1e5)
-        yield Eye(Driver(nodes[0], picture), nodes[1])
 
 
-def test_extrinsics_come_from_tf_and_missing_frames_are_reported(eye):
-    driver, node = eye.driver, eye.estimator
-    put(node, calibration="tf")
-    assert node.autostart()
-    eye.until(lambda: f"no path from 'world' to the pictures' frame '{OPTICAL}'" in node.status()[1], "why")
-    assert "it has no parent" in node.status()[1] and not driver.poses
-    driver.tell(frame("eye_link", OPTICAL, X_LC))
-    eye.until(lambda: "its frames end at 'eye_link'" in node.status()[1], "the next sentence")
-    driver.tell(frame("world", "eye_link", MOUNT.compose(X_LC.inverse)))
-    eye.until(lambda: driver.poses and node.status()[0] == b"\x00", "a pose without a warning")
-    assert np.abs(pose_error(driver.poses[-1])).max() < 0.02
+def until(b: Bench, picture: np.ndarray, condition, what: str) -> None:
+    """Send pictures in a foreign frame until the condition holds."""
+    t = itertools.count(5)
+    wait_until(lambda: send(b, 0.03 * next(t), picture, frame=OPTICAL) and condition(), 60, what)
+
+
+def tell(b: Bench, *frames: Frame) -> None:
+    latched = QoSProfile(depth=10, durability=LATCHED.durability)
+    to_static = b.peer.create_publisher(TransformStamped, "/tf_static", latched)
+    for message in transforms(0.0, frames):
+        to_static.publish(message)
+
+
+def test_extrinsics_come_from_tf_and_missing_frames_are_reported(bench, frames_on_tf, picture):
+    b = bench(PoseEstimatorNode, calibration="tf", reliable=True, frozen_after=1e5)
+    until(b, picture, lambda: f"to the pictures' frame '{OPTICAL}' on /tf_static" in b.trouble(), "why")
+    assert "it has no parent" in b.trouble() and not b.poses
+    tell(b, frame("eye_link", OPTICAL, X_LC))
+    until(b, picture, lambda: "its frames end at 'eye_link'" in b.trouble(), "the next sentence")
+    tell(b, frame("world", "eye_link", MOUNT.compose(X_LC.inverse)))
+    until(b, picture, lambda: b.poses and not b.trouble(), "a pose without a warning")
+    assert np.abs(pose_error(b.poses[-1])).max() < 0.02
     moved = Transform(MOUNT.R, MOUNT.p + np.array([0.1, 0.0, 0.0]))
-    driver.tell(frame("world", "eye_link", moved.compose(X_LC.inverse)))
-    eye.until(lambda: abs(pose_error(driver.poses[-1])[0] - 0.1) < 0.01, "the moved camera")
+    tell(b, frame("world", "eye_link", moved.compose(X_LC.inverse)))
+    until(b, picture, lambda: abs(pose_error(b.poses[-1])[0] - 0.1) < 0.01, "the moved camera")
 
 
-def test_a_calibrated_camera_is_attached_to_the_world_by_its_topmost_frame(eye, monkeypatch):
-    monkeypatch.setattr(pose_estimator, "SETTLE", 1.0)
-    heard: list[TransformStamped] = []
-    eye.driver.node.create_subscription(TransformStamped, "/tf_static", heard.append, LATCHED)
-    assert eye.estimator.autostart()
-    eye.driver.tell(frame("eye_link", OPTICAL, X_LC))
-    eye.until(lambda: eye.driver.poses and [m for m in heard if m.header.frame_id == "world"], "the frame")
+def test_a_calibrated_camera_is_attached_to_the_world_by_its_topmost_frame(bench, frames_on_tf, picture):
+    b, seen = bench(PoseEstimatorNode, reliable=True, frozen_after=1e5), []
+    b.peer.create_subscription(TransformStamped, "/tf_static", seen.append, LATCHED)
+    tell(b, frame("eye_link", OPTICAL, X_LC))
+    until(b, picture, lambda: b.poses and [m for m in seen if m.header.frame_id == "world"], "the frame")
     frames = StaticFrames()
-    for message in heard:
+    for message in seen:
         frames.note(message)
     root, X_WC = frames.root(OPTICAL)
     assert root == "world" and np.abs(difference(X_WC, MOUNT)).max() < 1e-5
-    assert np.abs(pose_error(eye.driver.poses[-1])).max() < 0.02
+    assert np.abs(pose_error(b.poses[-1])).max() < 0.02
 
 
 @pytest.mark.skipif(tf_message() is not None, reason="tf2_msgs is installed")

@@ -101,7 +101,7 @@ def test_the_node_drives_stops_enables_and_reports(hand):
     emulator, node, controller = hand
     node.activate()
     wait_until(lambda: emulator.set()["servo"], 5, "the servo to go on")
-    assert emulator.set()["limp"], "nobody commanded yet"
+    assert emulator.set()["limp"], "no command yet"
     controller.target = PUSH
     wait_until(lambda: not emulator.set()["limp"], 5, "the hand to be pushed")
     wait_until(
@@ -146,6 +146,11 @@ def test_the_node_drives_stops_enables_and_reports(hand):
     assert state["limp"] and not state["servo"] and state["periods"] == [0, 0, 0]
     assert node.node.trigger_activate() == TransitionCallbackReturn.SUCCESS
     wait_until(lambda: not emulator.set()["limp"], 5, "the hand to be pushed after activation")
+
+
+def state(node) -> str:
+    """State of the hand."""
+    return node.node.status()[2]["state"]
 
 
 def state_of(node) -> str:
@@ -210,18 +215,19 @@ def test_stop_wins_while_enable_runs(hand):
     wait_until(lambda: not emulator.set()["limp"], 5, "the hand to be pushed")
     assert node.call("hand/stop").success
     emulator.set(refuses_servo=True)  # enable will try for half a second
-    node.node._driver.allow()
-    enabling = threading.Thread(target=lambda: node.node._answer(Trigger.Response(), node.node._enable))
-    enabling.start()
+    enable, stop = (node.peer.create_client(Trigger, f"hand/{name}") for name in ("enable", "stop"))
+    assert enable.wait_for_service(5.0) and stop.wait_for_service(5.0)
+    enabling = enable.call_async(Trigger.Request())
     time.sleep(0.1)
     start = time.monotonic()
-    response = node.node._on_stop(Trigger.Request(), Trigger.Response())
-    assert response.success
+    stopping = stop.call_async(Trigger.Request())
+    wait_until(stopping.done, 5, "an answer to stop")
+    assert stopping.result().success
     emulator.set(refuses_servo=False)
-    enabling.join()
-    assert time.monotonic() - start < 3.0, "enable goes on though somebody said stop"
+    wait_until(enabling.done, 5, "an answer to enable")
+    assert time.monotonic() - start < 3.0, "enable continues after a stop"
     time.sleep(0.2)
-    assert not emulator.set()["servo"] and node.node._driver.state == "ready"
+    assert not emulator.set()["servo"] and state(node) == "ready"
 
 
 def test_success_ends_in_hold_and_hold_ends_announced(hand):
@@ -232,7 +238,7 @@ def test_success_ends_in_hold_and_hold_ends_announced(hand):
     controller.target = PUSH
     wait_until(lambda: not emulator.set()["limp"], 5, "the hand to be pushed")
     to_state.publish(String(data=json.dumps({"phase": "reached"})))
-    wait_until(lambda: node.node._driver.state == "hold", 10, "the hand to hold")
+    wait_until(lambda: state(node) == "hold", 10, "the hand to hold")
     controller.target = None
     time.sleep(0.5)
     state = emulator.set()
@@ -240,23 +246,21 @@ def test_success_ends_in_hold_and_hold_ends_announced(hand):
     largest = np.abs(state["counts"]) / 1200.0
     assert np.all(largest <= 0.5 * HAND.effort + 0.25), "with reduced torque, beside gravity's"
     assert "the goal is reached" in node.node.status()[1] and "limp in" in node.node.status()[1]
-    wait_until(lambda: node.node._driver.state == "ready", 2, "the hold to end")
-    assert "the time to hold is over" in node.node.status()[1] and emulator.set()["limp"]
+    wait_until(lambda: state(node) == "ready", 2, "the hold to end")
+    assert "hold_time is over" in node.node.status()[1] and emulator.set()["limp"]
     to_state.publish(String(data=json.dumps({"phase": "running"})))
-    wait_until(
-        lambda: node.node._driver.state == "enabled", 10, "the next rollout to enable a hand that was at rest"
-    )
+    wait_until(lambda: state(node) == "enabled", 10, "the next rollout to enable a hand that was at rest")
     assert node.call("hand/stop").success
     to_state.publish(String(data=json.dumps({"phase": "running"})))
     time.sleep(1.0)
-    assert node.node._driver.state == "ready", "somebody stopped it"
+    assert state(node) == "ready", "it was stopped"
 
 
 def test_the_node_is_active_only_with_a_hand_and_refuses_the_wrong_one(pair, bus, tmp_path):  # noqa: F811
     node = pair(HandNode, **settings(bus, tmp_path))
     assert node.node.trigger_configure() == TransitionCallbackReturn.SUCCESS
     assert node.node.trigger_activate() != TransitionCallbackReturn.SUCCESS and state_of(node) == "inactive"
-    assert node.node.idle_status()[0] == WARN and "nobody on" in node.node.idle_status()[1]
+    assert node.node.idle_status()[0] == WARN and "no hand on" in node.node.idle_status()[1]
     emulator = Emulator(bus, "--hand", "left")
     assert node.node.trigger_activate() != TransitionCallbackReturn.SUCCESS
     assert node.node.ended.is_set() and node.node.exit_code == 2 and "left hand" in node.node.idle_status()[1]
@@ -374,18 +378,21 @@ def test_a_run_on_the_emulated_hand_survives_the_loss_of_its_hand_node(start, pr
         # On a busy machine it takes long until the node is there again, and the run must not be
         # over by then.
         run = start("--goal-yaw", "175", "--seconds", "40", "--json", "-", *patience, mode="mock")
-        running = lambda: (
-            tap.listen() is not None and probe.phase() == "running" and probe.states[-1]["elapsed"] > 0.4
-        )
+
+        def running() -> bool:
+            tap.listen()
+            return probe.phase() == "running" and probe.states[-1]["elapsed"] > 0.4
+
         wait_until(running, 240, "the rollout")
         wait_until(lambda: set(probe.reports) >= set(NODES), 30, "diagnostics of every node")
         pids = {name: probe.pid(name) for name in NODES}
         killed = time.time()
         os.kill(pids["hand"], signal.SIGKILL)
-        said = lambda command: [
-            t for t, frame in tap.listen() if split_id(frame.id)[0] == command and t > killed
-        ]
-        wait_until(lambda: said(Command.SERVO_OFF), 5, "somebody to switch the servo off")
+
+        def said(command: Command) -> list[float]:
+            return [t for t, frame in tap.listen() if split_id(frame.id)[0] == command and t > killed]
+
+        wait_until(lambda: said(Command.SERVO_OFF), 5, "servo off")
         wait_until(
             lambda: (
                 probe.pid("hand") not in (0, pids["hand"]) and probe.values("hand").get("state") == "ready"
@@ -395,7 +402,7 @@ def test_a_run_on_the_emulated_hand_survives_the_loss_of_its_hand_node(start, pr
         )
         time.sleep(1.0)
         tap.listen()
-        assert not said(Command.SERVO_ON), "the new hand node switched the hand on, and nobody asked for it"
+        assert not said(Command.SERVO_ON), "the new hand node switched the servo on without consent"
         assert call(probe, "hand/enable"), "a person"
         wait_until(lambda: tap.listen() and said(Command.SERVO_ON), 5, "the servo to go on")
         wait_until(lambda: tap.listen() and run.process.poll() is not None, 240, "the end of the run")

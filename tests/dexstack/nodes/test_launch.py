@@ -98,34 +98,6 @@ def test_a_launch_file_starts_the_graph_and_keeps_it_alive(mode, probe, tmp_path
 
 
 @pytest.mark.slow
-def test_the_end_of_the_run_ends_the_launch(probe, tmp_path):
-    launched = Launched(tmp_path, "sim", "goal_yaw:=10", "seed:=1", "interface:=pcan", f"results:={tmp_path}")
-    try:
-        assert launched.process.wait(120) == 0, launched.output
-    finally:
-        launched.close()
-    assert "'interface' has no effect" in launched.output
-    with np.load(tmp_path / "recording.npz") as recording:
-        assert json.loads(str(recording["summary"]))["reached"]
-
-
-@pytest.mark.slow
-def test_two_tasks_run_one_after_the_other_on_a_robot_that_stays_up(probe, tmp_path):
-    robot = task = Launched(tmp_path, "bringup", "mode:=mock")
-    try:
-        for yaw in ("20", "-20"):
-            results = tmp_path / yaw
-            task = Launched(tmp_path, "task", "mode:=mock", f"goal_yaw:={yaw}", f"results:={results}")
-            assert task.process.wait(180) == 0, task.output
-            with np.load(results / "recording.npz") as recording:
-                assert json.loads(str(recording["summary"]))["reached"]
-            assert robot.process.poll() is None, robot.output
-    finally:
-        for launched in (robot, task):
-            launched.close()
-
-
-@pytest.mark.slow
 def test_installed_standard_nodes_replace_own_nodes(domain, tmp_path, monkeypatch):
     ros = install(
         tmp_path / "ros",
@@ -141,8 +113,8 @@ def test_installed_standard_nodes_replace_own_nodes(domain, tmp_path, monkeypatc
         name: ros / "started" / f"{name}.json"
         for name in ("robot_state_publisher", "rosbag2_recorder", "analyzers", "rviz")
     }
-    arguments = ("part:=robot", "robot_state:=yes", "rviz:=yes")
-    robot = Launched(tmp_path, "sim", *arguments, f"record:={tmp_path / 'run.mcap'}")
+    arguments = ("mode:=sim", "robot_state:=yes", "rviz:=yes", "interface:=pcan")
+    robot = Launched(tmp_path, "bringup", *arguments, f"record:={tmp_path / 'run.mcap'}")
     task = None
     try:
         wait_until(
@@ -157,6 +129,7 @@ def test_installed_standard_nodes_replace_own_nodes(domain, tmp_path, monkeypatc
         for launched in (robot, task):
             if launched is not None:
                 launched.close()
+    assert "'interface' has no effect" in robot.output
     read = {name: json.loads(path.read_text()) for name, path in started.items()}
     publisher = read["robot_state_publisher"]
     assert publisher["parameters"]["robot_description"] == load_hand("right").urdf_path.read_text(), (

@@ -52,7 +52,7 @@ def test_the_node_drives_stops_enables_and_reports(pair, motors, tmp_path):  # n
     try:
         node.activate()
         motors.wait(lambda s: s["servo"])
-        assert motors.set()["limp"], "nobody commanded yet"
+        assert motors.set()["limp"], "no command yet"
         controller.target = TARGET
         motors.wait(lambda s: not s["limp"])
         motors.wait(lambda s: np.abs(np.array(s["q"]) - TARGET).max() < 0.05)
@@ -110,7 +110,7 @@ def test_a_line_of_another_family_is_refused(pair, capfd):  # noqa: F811
 def test_a_real_line_needs_a_person_s_consent(pair, capfd):  # noqa: F811
     node = pair(HandNode, hand="leap_right", interface="serial", consent="mode")
     assert node.node.trigger_configure() != TransitionCallbackReturn.SUCCESS
-    assert "a hand on serial can hurt somebody: only a person may enable it" in capfd.readouterr().err
+    assert "a hand on serial can injure: only a person may enable it" in capfd.readouterr().err
 
 
 def test_the_modes_wire_both_ends_alike():

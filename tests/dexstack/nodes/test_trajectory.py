@@ -83,7 +83,7 @@ class Player:
                 if self.states:
                     return
                 time.sleep(0.02)
-        pytest.fail("nobody plays it")
+        pytest.fail("it is not played")
 
     def comes_to(self, phase: str) -> str:
         """Waits for a phase; why."""

@@ -108,7 +108,7 @@ def hand(domain):
     node = TrajectoryNode()
     assert node.autostart()
     made = Hand(node)
-    wait_until(lambda: made.tick() or node._seen is not None, 30, "the joints")
+    wait_until(lambda: made.tick() or node.time > 0.0, 30, "the joints")
     yield made
     node.stop_worker()
     made.close()

@@ -186,7 +186,8 @@ def test_a_finger_without_a_named_tip_is_fixed(tmp_path):
         (
             'lower="-1.2" upper="1.2"',
             'lower="-11" upper="90"',
-            r"limits of the joint 'joint_f0_0' of robot.urdf are -11 to 90 rad.*degrees\? Write them in radians",
+            r"limits of the joint 'joint_f0_0' of robot.urdf are -11 to 90 rad.*degrees\? Write them in "
+            r"radians",
         ),
         (
             '<box size="0.12 0.12 0.02"/>',

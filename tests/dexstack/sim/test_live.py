@@ -1,4 +1,4 @@
-"""A scene that runs while its engine is changed."""
+"""A scene that runs while its engine changes."""
 
 import time
 
@@ -20,7 +20,7 @@ def run(xml: str, engine: str = "mujoco", **more) -> LiveRun:
 
 
 def until_made(live: LiveRun) -> list[float]:
-    """Advance until nothing is awaited any more; the times meanwhile."""
+    """Advance until no engine is being prepared; return the times meanwhile."""
     times, end = [], time.monotonic() + 300.0
     while live.awaited and time.monotonic() < end:
         live.advance(0.002)
@@ -30,31 +30,30 @@ def until_made(live: LiveRun) -> list[float]:
     return times
 
 
-def test_a_scene_goes_on_in_another_engine_from_where_it_is():
+def test_a_scene_continues_in_another_engine_from_its_present_state():
     live = run(SCENES["slide"].xml)
     v = live.state.v.copy()
     v[0] = 1.0
     live.state = live.state._replace(v=v)
-    while live.state.time < 1.0:  # until it lies: how it would rock in the other engine is the wall clock's
+    while live.state.time < 1.0:  # until it rests, since the moment of the switch depends on the wall clock
         live.advance(0.02)
     live.ask("hydroelastic")
     times = until_made(live)
-    assert live.engine == "mujoco" and times[-1] > times[0], "the old one goes on"
+    assert live.engine == "mujoco" and times[-1] > times[0], "the old one continues"
     before = live.state
     live.advance(0.0)
     assert (live.engine, live.said) == ("hydroelastic", "")
     assert live.state.time == pytest.approx(before.time + 1e-3)
-    # wherever the wall clock had left the box: the step that the new engine takes from there, by
-    # itself
+    # the same step by a separate scene from the state at the switch
     alone = load(mujoco.MjModel.from_xml_string(SCENES["slide"].xml), "hydroelastic").step(
         before, live.control
     )
     np.testing.assert_allclose(live.state.q, alone.q, atol=1e-9)
     np.testing.assert_allclose(live.state.v, alone.v, atol=1e-6)
     np.testing.assert_allclose(live.state.q[:3], before.q[:3], atol=5e-3)
-    assert np.linalg.norm(live.state.q[:3] - live.start.q[:3]) > 5e-3, "it does not begin anew"
+    assert np.linalg.norm(live.state.q[:3] - live.start.q[:3]) > 5e-3, "it does not start again"
     end = live.state.time + 0.5
-    while live.state.time < end and not live.stopped:  # until it lies as this engine lets it lie
+    while live.state.time < end and not live.stopped:  # until it rests in this engine
         live.advance(0.02)
     contacts, patches = live.touching()
     assert (
@@ -65,7 +64,7 @@ def test_a_scene_goes_on_in_another_engine_from_where_it_is():
     assert live.state is live.start and live.engine == "hydroelastic"
 
 
-def test_an_engine_that_refuses_says_why_and_the_old_one_goes_on():
+def test_an_engine_that_rejects_the_scene_reports_why_and_the_old_one_continues():
     live = run(EGG)
     live.ask("lcp")
     until_made(live)
@@ -75,7 +74,7 @@ def test_an_engine_that_refuses_says_why_and_the_old_one_goes_on():
     assert live.engine == "mujoco" and live.state.time > at
 
 
-def test_the_last_of_several_wishes_counts():
+def test_the_last_of_several_requests_counts():
     live = run(EGG)
     for engine in ("lcp", "soft", "hydroelastic"):
         live.ask(engine)
@@ -84,7 +83,7 @@ def test_the_last_of_several_wishes_counts():
     assert (live.engine, live.said) == ("hydroelastic", "")
 
 
-def test_a_motion_that_diverges_stops_until_it_is_begun_anew():
+def test_a_motion_that_diverges_stops_until_a_restart():
     live = run(SCENES["slide"].xml, "hydroelastic")
     live.state = live.state._replace(v=np.full(6, 1e200))
     live.advance(0.01)
@@ -94,6 +93,6 @@ def test_a_motion_that_diverges_stops_until_it_is_begun_anew():
     assert not live.stopped and live.said == "" and live.state.time == pytest.approx(0.01)
 
 
-def test_a_keyframe_that_is_not_there_is_refused():
+def test_a_missing_keyframe_is_rejected():
     with pytest.raises(ConfigError, match="no keyframe 'home'"):
         run(EGG, keyframe="home")

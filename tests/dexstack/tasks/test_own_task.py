@@ -42,7 +42,7 @@ class Lift(Task):
     def scene(self, world=None):
         from dexstack.model.hand import load_hand
 
-        obj, hand = load_object(self._names[0]), load_hand(self._names[1])
+        obj, hand = load_object(self.object), load_hand(self.hand)
         return Setup(hand, obj, obj.start("allegro", hand.side))
 
     def stage(self, state, goal_WO, weights):

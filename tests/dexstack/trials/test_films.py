@@ -1,4 +1,4 @@
-"""Which trials are worth a film."""
+"""Choice of the trials to film."""
 
 from types import SimpleNamespace
 
@@ -29,7 +29,7 @@ def test_the_best_trial_and_the_worst_of_every_end():
     }
 
 
-def test_a_streak_is_as_good_as_its_goals_are_many_and_no_trial_is_shown_twice():
+def test_more_goals_are_better_and_no_trial_is_shown_twice():
     short, long = _trial(3, dropped=True, error=0.1), _trial(50, dropped=True, error=2.0)
     assert worth_seeing([long, short]) == {"best": long, "worst-dropped": short}
     assert worth_seeing([long]) == {"best": long}

@@ -1,4 +1,4 @@
-"""What is kept is there whole or not at all."""
+"""Atomic writes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dexstack.errors import ConfigError
 from dexstack.trials.keep import whole
 
 
-def test_a_file_that_was_cut_leaves_what_was_there(tmp_path):
+def test_an_interrupted_write_keeps_the_old_file(tmp_path):
     path = tmp_path / "made" / "row.json"
     with whole(path) as file:
         file.write(b"first")
@@ -18,7 +18,7 @@ def test_a_file_that_was_cut_leaves_what_was_there(tmp_path):
     assert path.read_bytes() == b"first"
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path):
+def test_a_path_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match=r"cannot write .*row\.json"), whole(tmp_path / "file" / "row.json"):
         pass

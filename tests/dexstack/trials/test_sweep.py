@@ -1,5 +1,4 @@
-"""Worlds that differ: how they are written; and trials in processes: in order, and none outlives
-its command."""
+"""Settings of worlds, and trials in processes, in order and ended with their command."""
 
 import os
 import subprocess
@@ -38,7 +37,7 @@ def test_worlds_and_parameters_vary_alone_or_together():
 
 
 @pytest.mark.parametrize("text", ["mass", "mass=", "=2", "mass=heavy", "mass=2+friction"])
-def test_what_is_no_setting_is_refused(text):
+def test_a_malformed_setting_is_rejected(text):
     with pytest.raises(ConfigError, match="--vary takes NAME=VALUE"):
         vary(Spec(), [text])
 
@@ -51,16 +50,16 @@ def test_trials_come_back_in_order(spread):
 
 
 def last(k: int, folder: str) -> int:
-    """The first row ends when all the others have."""
+    """The first row ends after all others."""
     if k:
         Path(folder, str(k)).touch()
     elif not wait_for(lambda: len(os.listdir(folder)) == 5, 60.0):
-        raise TimeoutError("nobody took the other rows")
+        raise TimeoutError("the other rows were not run")
     return k
 
 
 @pytest.mark.parametrize("spread", [in_processes, on_ray])
-def test_nobody_waits_for_a_row_that_takes_long(spread, tmp_path):
+def test_a_slow_row_does_not_delay_others(spread, tmp_path):
     if spread is on_ray:
         pytest.importorskip("ray", reason="comes with the extra [ray] only")
     assert list(spread(last, 2, range(6), [str(tmp_path)] * 6)) == list(range(6))
@@ -80,8 +79,8 @@ if __name__ == "__main__":
 """
 
 
-def test_no_process_of_a_killed_command_goes_on(tmp_path):
-    """SIGKILL, after which nothing of the command can clean up."""
+def test_no_process_survives_its_killed_command(tmp_path):
+    """After SIGKILL, which the command cannot handle."""
     (tmp_path / "forever.py").write_text(FOREVER)
     (tmp_path / "command.py").write_text(COMMAND)
     command = subprocess.Popen([sys.executable, tmp_path / "command.py"], cwd=tmp_path)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dexstack.contact.contact import empty_contacts
-from dexstack.control.base import Observation, SolveStatus
+from dexstack.control.base import Observation, Problem, SolveStatus
 from dexstack.control.factory import PlannerParams, make_model
 from dexstack.control.planners.gauss_newton import Mpc, MpcParams
 from dexstack.control.theta_file import make_theta
@@ -32,7 +32,8 @@ def paper(resting):
         make_model(PlannerParams(model="dsdf")),
         make_theta(resting.hand, resting.obj, PlannerParams(), PARAMS.step),
     )
-    mpc = Mpc(resting.hand, model, TASK, theta, WEIGHTS, params=PARAMS, capacity=resting.contacts.phi.size)
+    problem = Problem(resting.hand, resting.obj, TASK, WEIGHTS, theta)
+    mpc = Mpc(problem, model, params=PARAMS, capacity=resting.contacts.phi.size)
     cost = PlanCost(resting.hand, TASK, WEIGHTS, PARAMS, model, theta)
     return mpc, theta, cost
 

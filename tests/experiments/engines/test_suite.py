@@ -9,7 +9,8 @@ import pytest
 from experiments.engines import foreign, suite
 from experiments.engines.scenes import SCENES
 
-PENDULUM = """<mujoco><worldbody><body><joint axis="0 1 0" {joint}/><geom type="capsule" size="0.02 0.1" pos="0 0 -0.1"/></body></worldbody>
+PENDULUM = """<mujoco><worldbody><body><joint axis="0 1 0" {joint}/><geom type="capsule" size="0.02 0.1"
+pos="0 0 -0.1"/></body></worldbody>
 </mujoco>"""
 
 

@@ -48,10 +48,22 @@ def keep(matrix: Matrix, succeeds) -> None:
         for plant in source.on:
             for k in range(PLAN.trials):
                 good = k < succeeds(source.name, plant)
-                lines.append(json.dumps({
-                    "source": source.name, "plant": plant, "k": k, "succeeded": good, "dropped": False, "reached_s": 1.0 if good else None,
-                    "orientation_error_rad": 0.1 * k, "position_error_m": 0.0, "overlap_m": 1e-3 * k, "wall_s": 1.0,
-                }))  # fmt: skip
+                lines.append(
+                    json.dumps(
+                        {
+                            "source": source.name,
+                            "plant": plant,
+                            "k": k,
+                            "succeeded": good,
+                            "dropped": False,
+                            "reached_s": 1.0 if good else None,
+                            "orientation_error_rad": 0.1 * k,
+                            "position_error_m": 0.0,
+                            "overlap_m": 1e-3 * k,
+                            "wall_s": 1.0,
+                        }
+                    )
+                )
     matrix.trials_file.write_text("\n".join(lines) + "\n")
 
 
@@ -107,9 +119,15 @@ def test_the_fastest_share_that_surely_saves_time_is_used(tmp_path):
         ),
     )
     assert {s.name: matrix.share(s) for s in matrix.sources} == {
-        DEFAULTS: 0.0, "mujoco": 0.5, "lcp": 0.0, "soft": 1.0, ALL: 1.0,
-        "all but mujoco": 1.0, "all but lcp": 1.0, "all but soft": 1.0,
-    }  # fmt: skip
+        DEFAULTS: 0.0,
+        "mujoco": 0.5,
+        "lcp": 0.0,
+        "soft": 1.0,
+        ALL: 1.0,
+        "all but mujoco": 1.0,
+        "all but lcp": 1.0,
+        "all but soft": 1.0,
+    }
     n = transfer_shares.TRIALS
     mean = n // 2 - 0.5
     own, half, whole = matrix.shares()["lcp"]

@@ -103,9 +103,9 @@ def test_what_depends_on_joints_is_found_in_them(tmp_path, monkeypatch):
 
 def test_there_have_to_be_trials_of_that_object(tmp_path, capsys):
     assert fit_value.main([str(tmp_path)]) == 2
-    assert "keeps no trials" in capsys.readouterr().err
+    assert "has no trials" in capsys.readouterr().err
     _keep(tmp_path / "kept", "right", 40, True, np.random.default_rng(0), lambda q: 0.02 * np.arange(len(q)))
     assert fit_value.main([str(tmp_path / "kept"), "--object", "stick"]) == 2
-    assert "keeps trials of cube in allegro_v4_right, not of stick" in capsys.readouterr().err
+    assert "has trials of cube in allegro_v4_right, not of stick" in capsys.readouterr().err
     assert fit_value.main([str(tmp_path / "kept")]) == 2
     assert "1 trials are too few" in capsys.readouterr().err

@@ -20,7 +20,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         description="Measure period and latency of the servo loop against an emulated hand in another "
         "process, with the driver on one core and the other cores busy. Exit code 0 only if every limit "
         "is kept.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument("--seconds", type=positive, default=60.0, metavar="S", help="duration of the measurement")
     p.add_argument("--hand", default="right", choices=("right", "left"), help="side of the hand")
@@ -92,19 +91,18 @@ def run(args: argparse.Namespace) -> int:
             ("frame to torque [ms]", "latency_s", args.latency_p99),
         )
     ]
+    columns = ("", "p50", "p99", "max", "limit")
+    failed = [name for name, ok in kept.items() if not ok]
     publish(
         args,
         "bench hand",
         results,
-        table(f"Servo loop over CAN, {m.sets} sets, core {core}", ("", "p50", "p99", "max", "limit"), rows),
+        table(f"Servo loop over CAN, {m.sets} sets, core {core}", columns, rows),
         f"{results['rate_hz']:.1f} Hz; {missed} sets missed, {m.skipped} skipped; "
         f"driver and guard {100 * m.cpu_share:.1f} % of one core (limit {100 * args.cpu:g}), "
         f"emulated hand {100 * m.emulator_cpu_share:.1f} %; "
         f"real-time scheduling {'on' if m.realtime else 'refused'}",
-        f"load average {load['mean']:.1f}, at most {load['max']:.1f}"
-        + (f"; fault: {m.fault}" if m.fault else ""),
-        "every limit kept"
-        if results["passed"]
-        else "not kept: " + ", ".join(name for name, ok in kept.items() if not ok),
+        f"load average {load['mean']:.1f}, at most {load['max']:.1f}" + f"; fault: {m.fault}" * bool(m.fault),
+        f"not kept: {', '.join(failed)}" if failed else "every limit kept",
     )
     return 0 if results["passed"] else 1

@@ -18,7 +18,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="time of an MPC solve",
         description="Measure processor and wall time of contact detection and MPC solve, on one core, on "
         "states of the closed loop. Exit code 0 only if the processor time of the solve keeps both limits.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     arguments.add_scene_arguments(p)
     arguments.add_planner_arguments(p)

@@ -21,7 +21,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="milliseconds per picture of the pose estimator",
         description="Measure the processor time from a picture to the object's pose, on one core, with "
         "simulated pictures of a cube that turns on the palm. Exit code 0 only if the limit is kept.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument("--seconds", type=_seconds, default=10.0, metavar="S", help="length of the film at 30 Hz")
     p.add_argument("--noise", type=positive, default=2.0, metavar="SIGMA", help="pixel noise, of 255")
@@ -81,8 +80,8 @@ def _measure(count: int, noise: float, seed: int) -> tuple[list[float], int]:
     from dexstack.model.hand import load_hand
     from dexstack.model.objects import load_object
     from dexstack.perception.bundle import object_bundle
-    from dexstack.perception.estimator import PoseEstimator
     from dexstack.perception.camera_params import MOUNT, EstimatorParams, SimulatedCameraParams
+    from dexstack.perception.estimator import PoseEstimator
     from dexstack.perception.simulated import SimulatedCamera
 
     cv2.setNumThreads(1)

@@ -24,7 +24,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         description="Measure the camera's pose in the palm frame from pictures of the tags on the hand's "
         "base, check the intrinsics, draw the reprojected corners, and write the file that pose_estimator "
         f"reads. Exit code 0 only if all corners fit within {LARGEST_MISS:g} px and the intrinsics fit.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add_source_arguments(p)
     p.add_argument(
@@ -91,13 +90,11 @@ def run(args: argparse.Namespace) -> int:
         "file": str(args.output),
         "picture": str(picture),
     }
+    spread = f"{1e3 * np.linalg.norm(c.spread[:3]):.2f}, {np.degrees(np.linalg.norm(c.spread[3:])):.3f}"
     rows = [
         ("position in the palm frame [m]", " ".join(f"{x:.4f}" for x in c.X_PC.p)),
         ("quaternion w x y z", " ".join(f"{x:.5f}" for x in c.X_PC.pose[3:])),
-        (
-            "spread between pictures [mm, deg]",
-            f"{1e3 * np.linalg.norm(c.spread[:3]):.2f}, {np.degrees(np.linalg.norm(c.spread[3:])):.3f}",
-        ),
+        ("spread between pictures [mm, deg]", spread),
         ("reprojection error [px]", f"{c.reprojection:.3f}, at most {c.worst:.3f}"),
         ("focal length, fitted / given", f"{c.focal_ratio:.4f} ± {c.focal_sigma:.4f}"),
     ]
@@ -110,11 +107,6 @@ def run(args: argparse.Namespace) -> int:
     if doubt:
         note("The intrinsics do not fit the tags: check the scale of the print and the camera's calibration.")
     title = f"Camera from {c.pictures} pictures of the tags {', '.join(map(str, c.tags))}"
-    publish(
-        args,
-        "calibrate camera",
-        results,
-        table(title, ("", "value"), rows),
-        f"written to {args.output}; picture {picture}",
-    )
+    view, line = table(title, ("", "value"), rows), f"written to {args.output}; picture {picture}"
+    publish(args, "calibrate camera", results, view, line)
     return 0 if passed else 1

@@ -1,5 +1,4 @@
-"""``dexstack calibrate hand``: zero offsets of the joints from their stops, kept by serial
-number."""
+"""``dexstack calibrate hand``: zero offsets of the joints from their stops."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from dexstack.cli.hand_access import add_hand_arguments, agreed, the_hand
 from dexstack.cli.output import add_json_argument, note, publish, table
 
 NOTE_PERIOD = 5.0
-"""Time between two lines that say which joints are missing [s]."""
+"""Time between two messages about missing joints [s]."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -20,9 +19,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p = subparsers.add_parser(
         "hand",
         help="zero offsets of the hand's joints",
-        description="Measures the zero offsets of the joints while a person moves every one of them by hand from one stop to the other, "
-        "and keeps them by serial number for every later start. The servo is off all the time. The lower stops give the offsets, the upper "
-        "ones check them. Exit code 0 only if they were measured, checked and kept.",
+        description="Measure the zero offsets of the joints while a person moves each of them from one stop "
+        "to the other, and store them by serial number for every later start. The servo stays off. The lower "
+        "stops give the offsets, the upper ones check them. Exit code 0 only if they were measured, "
+        "checked and stored.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add_hand_arguments(p)
@@ -31,18 +31,18 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         type=positive,
         default=180.0,
         metavar="S",
-        help="how long you may take; it ends when all stops were seen",
+        help="time limit; it ends when all stops were reached",
     )
-    p.add_argument("--dry-run", action="store_true", help="measure, but keep nothing")
-    p.add_argument("--yes", action="store_true", help="do not ask whether you are ready")
+    p.add_argument("--dry-run", action="store_true", help="measure, but store nothing")
+    p.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure, check and keep.
+    """Measure, check and store.
 
     Returns:
-        0 when that was done, 1 when the hand failed or a stop was not where it should be.
+        0 on success, 1 if the hand failed or a stop contradicts the joint limits.
     """
     import numpy as np
 
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         sweep, old, serial = _measure(args, the_hand(args, guard=False), hand)
     except HandFault as fault:
-        note(f"{fault}\nTo mend: {fault.mend}")
+        note(fault.advice)
         return 1
     offsets, errors = sweep.offsets, np.degrees(sweep.errors)
     results: dict[str, Any] = {
@@ -79,8 +79,9 @@ def run(args: argparse.Namespace) -> int:
     if not sweep.complete:
         worst = int(np.argmax(np.abs(errors)))
         last = (
-            f"Not kept: with its lower stop, the upper stop of {hand.joint_names[worst]} is {errors[worst]:+.1f}° from where it should be, "
-            f"{np.degrees(HELD_OUT):.0f}° are allowed: it was not moved from stop to stop, or its encoder's scale is wrong."
+            f"Not kept: the upper stop of {hand.joint_names[worst]} is off by {errors[worst]:+.1f}°, at most "
+            f"{np.degrees(HELD_OUT):.0f}° are allowed. It was not moved from stop to stop, or its "
+            "encoder's scale is wrong."
         )
         publish(args, "calibrate hand", results, view, last)
         return 1
@@ -94,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _measure(args: argparse.Namespace, link: Any, hand: Any) -> tuple[Any, Any, str]:
-    """The sweep, the offsets before (16,) [rad], and the serial number."""
+    """Return the sweep, the previous offsets (16,) [rad], and the serial number."""
     import numpy as np
 
     from dexstack.hand.calibration import HELD_OUT, StopSweep
@@ -114,9 +115,9 @@ def _measure(args: argparse.Namespace, link: Any, hand: Any) -> tuple[Any, Any, 
             if now() > said + NOTE_PERIOD:
                 said = now()
                 missing = [hand.joint_names[j] for j in np.flatnonzero(~(np.abs(sweep.errors) <= HELD_OUT))]
-                note(f"not yet from stop to stop: {', '.join(missing)}")
+                note(f"not yet moved from stop to stop: {', '.join(missing)}")
         stay = now() + min(2.0, args.seconds)
-        while sweep.complete and now() < stay:  # a stop may give a little more
+        while sweep.complete and now() < stay:  # a stop may yield a little
             feedback = link.read(0.02)
             if feedback is not None:
                 sweep.add(feedback.q + old)

@@ -40,7 +40,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "the joints' zeros. Every second picture is held out for validation. Exit code 0 only if enough tags "
         "were seen, the held-out pictures agree, and the result was saved. With --interface emulated the "
         "pictures are simulated, with a camera pose drawn from the seed.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add_hand_arguments(p)
     p.add_argument(

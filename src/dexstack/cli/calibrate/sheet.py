@@ -15,7 +15,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="tags to print, true to scale",
         description="Write the tags of an object, of the hand's base, or of its fingertips as a PDF to print "
         "at 100 %%; with --output FILE.scad, write a drawing of the part they are glued on (plate or cap).",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument(
         "--object", default="cube", help="name of an object, path of its YAML file, base or fingertips"

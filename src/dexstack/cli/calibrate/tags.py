@@ -23,7 +23,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         description="Fit the poses of the tags on an object to pictures that show it from all sides, two "
         "tags or more at a time (turn it by hand in front of the camera). Exit code 0 only if all corners "
         f"fit within {LARGEST_MISS:g} px.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add_source_arguments(p)
     p.add_argument("--object", default="cube", help=f"{OBJECT}; its tags.yaml gives the approximate poses")

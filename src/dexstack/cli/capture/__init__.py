@@ -5,5 +5,5 @@ from __future__ import annotations
 from dexstack.cli.subcommands import group
 
 add_parser, run = group(
-    __name__, "record what a device's bus says, for bug reports and tests", __doc__, ("hand",)
+    __name__, "record the traffic of a device's bus, for bug reports and tests", __doc__, ("hand",)
 )

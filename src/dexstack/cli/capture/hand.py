@@ -16,9 +16,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p = subparsers.add_parser(
         "hand",
         help="every answer of an Allegro hand, as a log of candump",
-        description="Sends every request that the driver knows to an Allegro hand on CAN and writes all frames to FILE, in the format of "
-        "`candump -L`. The servo stays off and no setting changes, unless --stream has the hand send its joint angles. A file in "
-        "tests/fixtures/allegro is replayed by the tests. Exit code 0 only if the hand answered.",
+        description="Send every request that the driver knows to an Allegro hand on CAN and write all frames "
+        "to FILE, in the format of `candump -L`. The servo stays off and no setting changes, unless "
+        "--stream makes the hand send its joint angles. The tests replay the files in "
+        "tests/fixtures/allegro. Exit code 0 only if the hand answered.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument("file", type=Path, metavar="FILE", help="file to write, e.g. v4-right.log")

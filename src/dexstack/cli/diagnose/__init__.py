@@ -1,5 +1,4 @@
-"""``dexstack diagnose``: walk through the layers under a device, stop at the first broken one, say
-what mends it."""
+"""``dexstack diagnose``: check the layers of a device, stop at the first broken one, print its remedy."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""``dexstack diagnose hand``: interface → bus → identity → stream → motion of one joint, or of all:
-commissioning."""
+"""``dexstack diagnose hand``: interface, bus, identity, stream, and motion of one joint or of all
+(commissioning)."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from dexstack.model.hand import HandModel
 
 JOINT = 15
-"""The joint that moves without ``--all``: the tip of the thumb, which touches nothing when the hand
-is open."""
+"""The joint that moves without ``--all``: the tip of the thumb, which is free when the hand is
+open."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """What was found in one layer."""
+    """Result of one layer."""
 
     name: str
     good: bool
     detail: str
     mend: str = ""
-    """What mends it when it is broken."""
+    """Remedy of a broken layer."""
 
 
 class Broken(Exception):
@@ -46,24 +46,25 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p = subparsers.add_parser(
         "hand",
         help="interface, bus, identity, stream, motion; --all: commission it",
-        description="Walks through interface, bus, identity, stream and a motion of the thumb's tip by 3 degrees, stops at the first "
-        "broken layer and prints what mends it. With --all every joint moves alone, 3 degrees out and back with at most 0.12 N·m; a hand "
-        "that passes may be driven by `dexstack up hardware`. Exit code 0 only if every layer is good.",
+        description="Check interface, bus, identity, stream and a motion of the thumb's tip by 3 degrees, "
+        "stop at the first broken layer and print its remedy. With --all every joint moves alone, "
+        "3 degrees out and back with at most 0.12 N·m beyond its weight; a hand that passes may be driven by "
+        "`dexstack up hardware`. Exit code 0 only if every layer is good.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add_hand_arguments(p)
-    p.add_argument("--seconds", type=float, default=2.0, metavar="S", help="how long to listen to the stream")
-    p.add_argument("--all", action="store_true", help="move every joint, and keep that the hand passed")
-    p.add_argument("--no-motion", action="store_true", help="nothing moves: leave the last layer out")
+    p.add_argument("--seconds", type=float, default=2.0, metavar="S", help="duration of the stream test")
+    p.add_argument("--all", action="store_true", help="move every joint, and record that the hand passed")
+    p.add_argument("--no-motion", action="store_true", help="leave out the last layer: nothing moves")
     p.add_argument("--yes", action="store_true", help="do not ask before the hand moves")
     add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Walk through the layers.
+    """Check the layers.
 
     Returns:
-        0 when all of them are good, otherwise 1.
+        0 if all are good, otherwise 1.
     """
     layers = _walk(args, the_hand(args))
     good = all(layer.good for layer in layers)
@@ -118,7 +119,7 @@ def _interface(link: BusHand) -> str:
 
 
 def _bus(link: BusHand) -> str:
-    """Whether anybody answers, whoever it is."""
+    """Find any device that answers."""
     from dexstack.hand.link import FaultKind, HandFault
 
     try:
@@ -126,7 +127,7 @@ def _bus(link: BusHand) -> str:
     except HandFault as fault:
         if fault.kind is not FaultKind.WRONG_HAND:
             raise
-    return f"somebody on {link.bus} answers"
+    return f"a device on {link.bus} answers"
 
 
 def _identity(link: BusHand) -> str:
@@ -141,8 +142,8 @@ def _stream(link: BusHand, hand: HandModel, seconds: float) -> str:
     from dexstack.hand.link import Feedback
 
     link.stream()
-    expected = seconds / (link.period)
-    for _ in range(3):  # a bus that loses sets loses them each time; a machine that was busy does not
+    expected = seconds / link.period
+    for _ in range(3):  # a busy machine loses sets once, a bus each time
         first, missed, arrivals, q = link.sets, link.missed, [], None
         end = link.computer.monotonic() + seconds
         while link.computer.monotonic() < end:
@@ -154,10 +155,8 @@ def _stream(link: BusHand, hand: HandModel, seconds: float) -> str:
         if q is not None and sets >= 0.9 * expected:
             break
     else:
-        raise Broken(
-            f"{sets} complete sets of joint angles in {seconds:g} s, {expected:.0f} expected; {missed} incomplete",
-            link.mend_stream,
-        )
+        found = f"{sets} complete sets of joint angles in {seconds:g} s, expected {expected:.0f}"
+        raise Broken(f"{found}; {missed} incomplete", link.mend_stream)
     if missed > 0.01 * expected:
         raise Broken(f"{missed} of {sets + missed} sets were incomplete", link.mend_stream)
     check_at_rest(Feedback(0.0, 0.0, q), hand, link.rad_per_count)
@@ -179,9 +178,9 @@ def _motion(args: argparse.Namespace, link: BusHand, hand: HandModel) -> str:
     which = "every joint, one after the other," if args.all else hand.joint_names[JOINT]
     if not agreed(
         args,
-        f"The servo goes on and {which} moves by 3°. Is the hand empty, open and free to move, and nobody in reach?",
+        f"The servo goes on and {which} moves by 3°. Is the hand empty, open, free to move and out of reach?",
     ):
-        raise Broken("not allowed to move", "say --yes, or --no-motion to leave it out")
+        raise Broken("not allowed to move", "use --yes, or --no-motion to leave it out")
     link.start()
     feedback = link.read(0.1)
     if feedback is None:
@@ -191,11 +190,12 @@ def _motion(args: argparse.Namespace, link: BusHand, hand: HandModel) -> str:
         link,
         hand,
         joints,
-        lambda j: note(f"now {hand.joint_names[j]} moves, and nothing else; if not: Ctrl-C"),
+        lambda j: note(f"now {hand.joint_names[j]} moves; if another joint does: Ctrl-C"),
     )
     link.servo_off()
     largest, others = max(r.largest_torque for r in results), max(r.others for r in results)
-    found = f"{len(results)} of {JOINTS} joints moved as they should, at most {largest:.2f} N·m; others within {math.degrees(others):.1f}°"
+    moved = f"{len(results)} of {JOINTS} joints moved as they should"
+    found = f"{moved}, at most {largest:.2f} N·m; others within {math.degrees(others):.1f}°"
     if not args.all:
         return found
     today = f"{datetime.now():%Y-%m-%d %H:%M}"

@@ -1,5 +1,4 @@
-"""``dexstack hand``: a robot file becomes a hand, and what other ROS packages want to know of
-one."""
+"""``dexstack hand``: make a hand from a robot file, and export it for other ROS packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``dexstack hand add``: a robot file becomes a hand."""
+"""``dexstack hand add``: make a hand from a robot file."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``hand add``."""
     p = subparsers.add_parser(
         "add",
-        help="a robot file becomes a hand",
-        description="Reads a URDF or MJCF, finds palm and fingers, fits boxes, capsules and spheres to its meshes, mounts it palm up, "
-        "finds a pose around a free space over the palm, and writes a folder whose YAML --hand takes.",
+        help="make a hand from a robot file",
+        description="Read a URDF or MJCF, find palm and fingers, fit boxes, capsules and spheres to its "
+        "meshes, mount it palm up, find a "
+        "pose around a free space over the palm, and write a folder with a YAML for --hand.",
     )
     p.add_argument("file", type=Path, metavar="FILE", help="the URDF or MJCF")
     p.add_argument(
@@ -25,37 +26,37 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--to",
         type=Path,
         metavar="FOLDER",
-        help="where NAME.yaml, NAME.urdf and a picture go (default: NAME)",
+        help="folder for NAME.yaml, NAME.urdf and a picture (default: NAME)",
     )
-    p.add_argument("--name", help="what it is called (default: the robot's name in the file)")
+    p.add_argument("--name", help="name of the hand (default: the robot's name in the file)")
     p.add_argument(
         "--palm",
         metavar="LINK",
-        help="the link that is fixed in the world (default: the last one that all fingers have in common)",
+        help="the link that is fixed in the world (default: the last common ancestor of all fingers)",
     )
     p.add_argument(
         "--tips",
         type=_names,
         default=(),
         metavar="LINK,…",
-        help="the last link of each finger, the thumb's last (default: all links that move nothing further)",
+        help="the last link of each finger, the thumb's last (default: all links without further joints)",
     )
     p.add_argument(
         "--up",
         type=_direction,
         metavar="X,Y,Z",
-        help="out of the palm, in the palm's frame (default: where the fingertips reach)",
+        help="direction out of the palm, palm frame (default: found from the fingertips' reach)",
     )
     p.add_argument(
         "--forward",
         type=_direction,
         metavar="X,Y,Z",
-        help="along the fingers, in its frame (default: told from them)",
+        help="direction of the fingers, palm frame (default: found from them)",
     )
     p.add_argument(
-        "--effort", type=positive, metavar="NM", help="torque limit of the joints of which the file says none"
+        "--effort", type=positive, metavar="NM", help="torque limit of joints without one in the file"
     )
-    p.add_argument("--yes", action="store_true", help="replace files that are there")
+    p.add_argument("--yes", action="store_true", help="replace existing files")
     add_json_argument(p)
 
 
@@ -69,12 +70,14 @@ def _direction(text: str) -> tuple[float, ...]:
     except ValueError:
         numbers = ()
     if len(numbers) != 3:
-        raise argparse.ArgumentTypeError(f"'{text}' is not three numbers with commas between them, as 0,0,1")
+        raise argparse.ArgumentTypeError(
+            f"must be three numbers separated by commas, e.g. 0,0,1, got '{text}'"
+        )
     return numbers
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make it; 0."""
+    """Make the hand; return 0."""
     from dexstack.onboarding.add_hand import HandWishes, add_hand
     from dexstack.onboarding.object_picture import draw_hand
 
@@ -101,27 +104,14 @@ def run(args: argparse.Namespace) -> int:
     }
     rows = []
     for tip, count, last in zip(added.draft.tips, hand.chains, np.cumsum(hand.chains), strict=True):
-        rows.append(
-            (
-                tip,
-                ", ".join(hand.joint_names[last - count : last]),
-                " ".join(f"{q:.2f}" for q in hand.home[last - count : last]),
-            )
-        )
-    views = [
-        table(
-            f"{hand.name}, a {hand.side} hand on '{hand.bodies[0].name}'",
-            ("fingertip", "joints", "home [rad]"),
-            rows,
-        )
-    ]
+        names, home = (x[last - count : last] for x in (hand.joint_names, hand.home))
+        rows.append((tip, ", ".join(names), " ".join(f"{q:.2f}" for q in home)))
+    title = f"{hand.name}, a {hand.side} hand on '{hand.bodies[0].name}'"
+    views = [table(title, ("fingertip", "joints", "home [rad]"), rows)]
     if fits:
         shown = [(f["link"], f["meshes"], f["kind"], 1e3 * f["error"]) for f in fits]
-        views.append(
-            table(
-                "what stands for meshes", ("link", "meshes", "shape", "off their convex hull by [mm]"), shown
-            )
-        )
+        columns = ("link", "meshes", "shape", "distance from their convex hull [mm]")
+        views.append(table("shapes of meshes", columns, shown))
     tail = f"{added.yaml}: look at {picture}, then dexstack eval palm_turn --hand {added.yaml} --object cube"
     publish(args, "hand add", results, *views, *added.notes, tail)
     return 0

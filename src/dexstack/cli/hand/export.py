@@ -13,8 +13,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p = subparsers.add_parser(
         "export",
         help="a hand's files for ros2_control and MoveIt",
-        description="Writes, from the hand's own YAML and URDF: the URDF with a ros2_control system that speaks on the hand's topics, its "
-        "controller, and MoveIt's SRDF, joint limits and controllers.",
+        description="Write, from the hand's YAML and URDF: the URDF with a ros2_control system on the "
+        "hand's topics, its controller, and "
+        "MoveIt's SRDF, joint limits and controllers.",
     )
     p.add_argument(
         "hand",
@@ -24,14 +25,14 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="right, left, or the path of a hand's YAML (default: right)",
     )
     p.add_argument(
-        "-o", "--output", type=Path, metavar="FOLDER", help="where (default: a folder of the hand's name)"
+        "-o", "--output", type=Path, metavar="FOLDER", help="output folder (default: the hand's name)"
     )
     p.add_argument("--namespace", default="", help="namespace of the hand's graph")
     add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write them; 0."""
+    """Write the files; return 0."""
     from dexstack.cli.hand.ros_files import files
     from dexstack.errors import writing
     from dexstack.model.hand import load_hand
@@ -43,10 +44,6 @@ def run(args: argparse.Namespace) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
             (folder / name).write_text(text)
-    publish(
-        args,
-        "hand export",
-        {"hand": hand.name, "folder": str(folder), "files": list(texts)},
-        f"{', '.join(texts)} in {folder}",
-    )
+    results = {"hand": hand.name, "folder": str(folder), "files": list(texts)}
+    publish(args, "hand export", results, f"{', '.join(texts)} in {folder}")
     return 0

@@ -1,4 +1,4 @@
-"""What ros2_control and MoveIt read of a hand, made of its model: nothing is said twice."""
+"""Files of a hand for ros2_control and MoveIt, generated from its model."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from dexstack.model.urdf import read_urdf
 
 PLUGIN = "joint_state_topic_hardware_interface/JointStateTopicSystem"
 CONTROLLER = "joint_trajectory"
-"""The controller bears the name of the trajectory node's topic, so that its action has the name of
-that node's."""
+"""Name of the controller, that of the trajectory node's topic so that both have the same action."""
 RATE = 100
-"""Of the controller manager [Hz]."""
+"""Rate of the controller manager [Hz]."""
 FINGERS = {4: ("index", "middle", "ring", "thumb")}
-"""Names of so many fingers; others are numbered."""
+"""Names of the fingers by their number; fingers of other hands are numbered."""
 
 
 def files(hand: HandModel, namespace: str = "") -> dict[str, str]:
-    """File names and texts.
+    """Return the files' texts by name.
 
     Args:
-        namespace: of the graph in which the hand is.
+        namespace: namespace of the hand's graph.
     """
     prefix = f"/{namespace.strip('/')}".rstrip("/")
     return {
@@ -38,7 +37,7 @@ def files(hand: HandModel, namespace: str = "") -> dict[str, str]:
 
 
 def fingers(hand: HandModel) -> dict[str, list[int]]:
-    """The bodies that each finger moves, from the palm to the tip."""
+    """Return the bodies of each finger, from the palm to the tip."""
     chains, count = {}, len(hand.fingertips)
     for name, tip in zip(
         FINGERS.get(count) or [f"finger{k + 1}" for k in range(count)], hand.fingertips, strict=True
@@ -51,11 +50,10 @@ def fingers(hand: HandModel) -> dict[str, list[int]]:
 
 
 def urdf(hand: HandModel, prefix: str = "") -> str:
-    """The hand's URDF with a system of ros2_control whose hardware are the topics of the node
+    """Return the hand's URDF with a ros2_control system whose hardware are the topics of the node
     ``hand``.
 
-    Every command is sent, also one that repeats the last: the hand takes silence for a planner that
-    has died.
+    Repeated commands are sent too, because the hand treats silence as a dead planner.
     """
     root = ET.parse(hand.urdf_path).getroot()
     system = ET.SubElement(root, "ros2_control", name=hand.name, type="system")
@@ -80,10 +78,9 @@ def urdf(hand: HandModel, prefix: str = "") -> str:
 
 
 def controllers(hand: HandModel, prefix: str = "") -> dict[str, Any]:
-    """Parameters of the controller manager and of the controller.
+    """Return the parameters of the controller manager and of the controller.
 
-    There is no joint_state_broadcaster: it would publish the hand's own ``joint_states`` a second
-    time.
+    There is no joint_state_broadcaster, which would publish the hand's ``joint_states`` again.
     """
     manager = {
         "update_rate": RATE,
@@ -100,18 +97,14 @@ def controllers(hand: HandModel, prefix: str = "") -> dict[str, Any]:
 
 
 def srdf(hand: HandModel, frame_prefix: str = "") -> str:
-    """Groups, named poses, and the pairs of links that touch for ever, for MoveIt."""
+    """Return MoveIt's groups, named poses and pairs of adjacent links."""
     _, _, joints = read_urdf(hand.urdf_path)
     root = ET.Element("robot", name=ET.parse(hand.urdf_path).getroot().get("name", hand.name))
     tips = {j.parent: j.child for j in joints if j.kind == "fixed"}
+    palm = hand.bodies[0].name
     for name, chain in fingers(hand).items():
-        last = hand.bodies[chain[-1]].name
-        ET.SubElement(
-            ET.SubElement(root, "group", name=name),
-            "chain",
-            base_link=hand.bodies[0].name,
-            tip_link=tips.get(last, last),
-        )
+        group, last = ET.SubElement(root, "group", name=name), hand.bodies[chain[-1]].name
+        ET.SubElement(group, "chain", base_link=palm, tip_link=tips.get(last, last))
     everything = ET.SubElement(root, "group", name="hand")
     for name in fingers(hand):
         ET.SubElement(everything, "group", name=name)
@@ -119,21 +112,15 @@ def srdf(hand: HandModel, frame_prefix: str = "") -> str:
         state = ET.SubElement(root, "group_state", name=pose, group="hand")
         for name, angle in zip(hand.joint_names, q, strict=True):
             ET.SubElement(state, "joint", name=name, value=f"{angle:g}")
-    ET.SubElement(
-        root,
-        "virtual_joint",
-        name="palm_mount",
-        type="fixed",
-        parent_frame=frame_prefix + PALM,
-        child_link=hand.bodies[0].name,
-    )
+    mount = {"name": "palm_mount", "type": "fixed", "parent_frame": frame_prefix + PALM, "child_link": palm}
+    ET.SubElement(root, "virtual_joint", mount)
     for joint in joints:
         ET.SubElement(root, "disable_collisions", link1=joint.parent, link2=joint.child, reason="Adjacent")
     return _text(root)
 
 
 def joint_limits(hand: HandModel) -> dict[str, dict[str, Any]]:
-    """As MoveIt reads them; the hand says nothing of accelerations."""
+    """Return MoveIt's joint limits, without accelerations."""
     return {
         name: {
             "has_position_limits": True,
@@ -148,7 +135,7 @@ def joint_limits(hand: HandModel) -> dict[str, dict[str, Any]]:
 
 
 def moveit_controllers(hand: HandModel, prefix: str = "") -> dict[str, Any]:
-    """Where MoveIt sends what it has planned."""
+    """Return the controllers that execute MoveIt's plans."""
     name = f"{prefix}/{CONTROLLER}".lstrip("/")
     follow = {
         "type": "FollowJointTrajectory",

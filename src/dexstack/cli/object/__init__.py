@@ -1,4 +1,4 @@
-"""``dexstack object``: bring a mesh, and it becomes an object that a hand can turn."""
+"""``dexstack object``: make objects that a hand can turn from mesh files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dexstack.cli.subcommands import group
 
 add_parser, run = group(
     __name__,
-    "make an object of a mesh file, check, draw and place it",
+    "make an object from a mesh file, check, draw and place it",
     __doc__,
     ("add", "check", "show", "place"),
 )

@@ -1,4 +1,4 @@
-"""``dexstack object add``: a mesh file becomes an object."""
+"""``dexstack object add``: make an object from a mesh file."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ if TYPE_CHECKING:
 
 
 ALIKE = {"none": lambda axis: False, "round": lambda axis: axis.order == 0, "all": lambda axis: True}
-"""Axes of symmetry that are taken, by the option's name."""
+"""Selection of axes of symmetry, by the option's value."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``object add``."""
     p = subparsers.add_parser(
         "add",
-        help="a mesh file becomes an object",
-        description="Reads a mesh (STL, OBJ, PLY, GLB, OFF), mends it, weighs it, takes it apart into convex parts, finds how it can lie "
-        "and where the hand turns it, puts tags on its flat faces, and writes a folder whose YAML --object takes.",
+        help="make an object from a mesh file",
+        description="Read a mesh (STL, OBJ, PLY, GLB, OFF), repair and weigh it, decompose it into convex "
+        "parts, find its resting poses "
+        "and its place in the hand, put tags on its flat faces, and write a folder with a YAML for --object.",
     )
     p.add_argument("file", type=Path, metavar="FILE", help="the mesh")
     p.add_argument(
@@ -33,33 +34,38 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--to",
         type=Path,
         metavar="FOLDER",
-        help="where NAME.yaml, NAME.obj and pictures go (default: NAME)",
+        help="folder for NAME.yaml, NAME.obj and pictures (default: NAME)",
     )
-    p.add_argument("--name", help="what it is called (default: the file's name)")
+    p.add_argument("--name", help="name of the object (default: the file's name)")
     p.add_argument(
-        "--unit", choices=("m", "cm", "mm", "in"), help="of the file's numbers (default: told from the size)"
+        "--unit", choices=("m", "cm", "mm", "in"), help="unit of the file (default: inferred from the size)"
     )
     weight = p.add_mutually_exclusive_group()
     weight.add_argument("--mass", type=positive, metavar="KG")
     weight.add_argument("--density", type=positive, metavar="KG/M3", help="(default: 500)")
     p.add_argument(
-        "--parts", type=positive_int, default=16, metavar="N", help="most convex parts (default: 16)"
+        "--parts",
+        type=positive_int,
+        default=16,
+        metavar="N",
+        help="largest number of convex parts (default: 16)",
     )
     p.add_argument(
         "--symmetry",
         choices=tuple(ALIKE),
         default="none",
-        help="turns of the shape that goals need not tell from none: by any angle about an axis (round), or by parts of a turn, too (all); "
-        "tags or print tell them apart (default: none)",
+        help="rotations of the shape that goals ignore: by any angle about an axis (round), or also by "
+        "parts of a turn (all); tags or "
+        "print make them visible (default: none)",
     )
     p.add_argument(
-        "--yes", action="store_true", help="take a large repair, replace files that are there, ask nothing"
+        "--yes", action="store_true", help="accept a large repair, replace existing files, ask nothing"
     )
     add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make it; 0."""
+    """Make the object; return 0."""
     from dexstack.cli.object.facts import facts, views
     from dexstack.onboarding.add_object import Wishes, add_object
     from dexstack.onboarding.object_picture import draw_rests
@@ -72,41 +78,32 @@ def run(args: argparse.Namespace) -> int:
     picture = draw_rests(folder / f"{added.obj.name}-rests.png", added.obj, added.report.rests)
     tags, tagged = _write_tags(folder, added.obj)
     repaired = added.repaired
-    moved = {
-        "added_m": repaired.added,
-        "lost_m": repaired.lost,
-        "hausdorff_m": max(repaired.added, repaired.removed),
-    }
-    mended = {
+    hausdorff = max(repaired.added, repaired.removed)
+    repair = {
         "steps": repaired.steps,
         "faces_before": repaired.faces_before,
         "faces": len(repaired.mesh.faces),
-        **moved,
+        "added_m": repaired.added,
+        "lost_m": repaired.lost,
+        "hausdorff_m": hausdorff,
     }
-    made = {"object": str(added.yaml), "picture": str(picture), "tags": tags}
-    results = made | {"unit": added.unit, "repair": mended} | facts(added.obj, added.report)
-    what = (
-        "; ".join(repaired.steps) + f" (Hausdorff distance {1e3 * moved['hausdorff_m']:.2f} mm)"
-        if repaired.steps
-        else "nothing to mend"
-    )
-    tail = f"{added.yaml}: find its best place with dexstack object place, turn it with dexstack eval palm_turn --object {added.yaml}"
-    publish(
-        args,
-        "object add",
-        results,
-        *views(added.obj, added.report),
-        f"mesh: {what}",
+    results = {"object": str(added.yaml), "picture": str(picture), "tags": tags}
+    results |= {"unit": added.unit, "repair": repair} | facts(added.obj, added.report)
+    steps = f"{'; '.join(repaired.steps)} (Hausdorff distance {1e3 * hausdorff:.2f} mm)"
+    lines = (
+        f"mesh: {steps if repaired.steps else 'nothing to repair'}",
         f"picture: {picture}",
         tagged,
-        tail,
+        f"{added.yaml}: find its best place with dexstack object place, turn it with dexstack eval "
+        f"palm_turn --object {added.yaml}",
     )
+    publish(args, "object add", results, *views(added.obj, added.report), *lines)
     return 0
 
 
 def _write_tags(folder: Path, obj: ObjectModel) -> tuple[dict[int, float], str]:
-    """``tags.yaml`` for a camera, where there are faces for tags; the edge of each [m] by its
-    number, and a sentence."""
+    """Write ``tags.yaml`` if there are faces for tags; return the edge of each [m] by number, and a
+    sentence."""
     from dexstack.perception import require_camera
 
     try:
@@ -120,22 +117,18 @@ def _write_tags(folder: Path, obj: ObjectModel) -> tuple[dict[int, float], str]:
     if bundle is None:
         return (
             {},
-            f"tags: no flat face holds one of {1e3 * LEAST:g} mm, so that a camera cannot follow this object",
+            f"tags: no flat face has room for {1e3 * LEAST:g} mm, so that a camera cannot track this object",
         )
-    save_bundle(
-        folder / "tags.yaml",
-        bundle,
-        f"Tags (AprilTag 36h11) on {obj.name}, one on each flat face; see docs/perception.md.",
-    )
+    comment = f"Tags (AprilTag 36h11) on {obj.name}, one on each flat face; see docs/perception.md."
+    save_bundle(folder / "tags.yaml", bundle, comment)
     sheet = f"dexstack calibrate sheet --object {folder / obj.name}.yaml"
-    return {
-        t.tag: t.edge for t in bundle.tags.values()
-    }, f"tags: {len(bundle.tags)} in {folder / 'tags.yaml'}; to print: {sheet}"
+    line = f"tags: {len(bundle.tags)} in {folder / 'tags.yaml'}; to print: {sheet}"
+    return {t.tag: t.edge for t in bundle.tags.values()}, line
 
 
 def _ask_unit(file: Path, silent: bool) -> str | None:
-    """The unit as a person at the terminal says, where the size does not tell it; None where it
-    does."""
+    """Return the unit inferred from the size, or the one given at the terminal if it is
+    ambiguous."""
     from dexstack.onboarding.add_object import infer_unit
     from dexstack.onboarding.repair import UNITS, read_mesh
 

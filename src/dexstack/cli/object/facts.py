@@ -1,4 +1,4 @@
-"""What the commands say of an object."""
+"""Properties of an object in the output of commands."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 
 def facts(obj: ObjectModel, report: Report) -> dict[str, Any]:
-    """For programs."""
-    kinds = _kinds(report)
+    """Return the properties of an object for JSON."""
     return {
         "name": obj.name,
         "size_m": obj.size,
@@ -28,14 +27,14 @@ def facts(obj: ObjectModel, report: Report) -> dict[str, Any]:
             {"probability": r.probability, "height_m": r.height, "down": r.down_B, "kind": r.kind}
             for r in report.rests
         ],
-        "rest_kinds": kinds,
+        "rest_kinds": _kinds(report),
         "symmetry": {"of_shape": _axes(report.symmetry), "used": _axes(obj.symmetry)},
         "start": {t: {"pose_WO": s.pose_WO, "hand_pose": s.hand_pose} for t, s in obj.starts.items()},
     }
 
 
 def views(obj: ObjectModel, report: Report) -> list[Any]:
-    """For people."""
+    """Return tables of an object's properties."""
     size = " x ".join(f"{1e3 * x:.4g}" for x in obj.size)
     moments = " ".join(f"{1e6 * x:.3g}" for x in np.linalg.eigvalsh(obj.inertia))
     rows = [
@@ -44,28 +43,17 @@ def views(obj: ObjectModel, report: Report) -> list[Any]:
         ("moments of inertia", f"{moments} g m² · 10⁻³"),
         (
             "convex parts",
-            f"{len(obj.parts)}, whose union lies within {1e3 * report.part_error:.2f} mm of the mesh (Hausdorff)",
+            f"{len(obj.parts)}, within {1e3 * report.part_error:.2f} mm of the mesh (Hausdorff)",
         ),
+        ("symmetry of the shape", "; ".join(map(str, report.symmetry.axes)) or "none"),
+        ("symmetry used by goals", "; ".join(map(str, obj.symmetry.axes)) or "none"),
     ]
-    rows.append(("symmetry of its shape", "; ".join(map(str, report.symmetry.axes)) or "none"))
-    rows.append(
-        (
-            "symmetry that goals use",
-            "; ".join(map(str, obj.symmetry.axes)) or "none: every turn is told from every other",
-        )
-    )
     for task, start in obj.starts.items():
         place = ", ".join(f"{1e3 * x:.1f}" for x in start.pose_WO[:3])
         rows.append((f"start '{task}'", f"({place}) mm, hand pose '{start.hand_pose}'"))
     kinds = [(k["kind"], 100 * k["probability"], k["poses"], 1e3 * k["height_m"]) for k in _kinds(report)]
-    return [
-        table(obj.name, ("what", "value"), rows),
-        table(
-            "how it rests",
-            ("kind", "probability [%]", "poses that look alike", "height of the centre of mass [mm]"),
-            kinds,
-        ),
-    ]
+    columns = ("kind", "probability [%]", "poses that look alike", "height of the centre of mass [mm]")
+    return [table(obj.name, ("property", "value"), rows), table("resting poses", columns, kinds)]
 
 
 def _axes(symmetry: Symmetry) -> list[dict[str, Any]]:

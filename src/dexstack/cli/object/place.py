@@ -1,5 +1,4 @@
-"""``dexstack object place``: the place in the hand and the planner with which an object is turned
-best, by trying."""
+"""``dexstack object place``: find the best place in the hand and planner for an object by trials."""
 
 from __future__ import annotations
 
@@ -14,10 +13,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``object place``."""
     p = subparsers.add_parser(
         "place",
-        help="try where in the hand and by which planner an object is turned best",
-        description="Turns an object by 90° either way in simulation, first from where its file puts it, then from others: the hand's "
-        "other pose, back, forth, and turned by a quarter; from each by either planner. It ends with the first with which all trials "
-        "succeed, and writes the best into the file. A minute or two a place. Exit code 1 if no trial succeeds from any.",
+        help="find the best place in the hand and planner for an object by trials",
+        description="Turn an object by 90° in both directions in simulation, first from its file's start, "
+        "then from others: the hand's "
+        "other pose, back, forth, and turned by a quarter; from each with both planners. Stop at the first "
+        "with which all trials "
+        "succeed, and write the best into the file. A place takes one or two minutes. Exit code 1 if no "
+        "trial succeeds.",
     )
     p.add_argument("object", type=Path, metavar="YAML", help="the object's YAML, which is changed")
     p.add_argument(
@@ -25,20 +27,20 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         type=positive_int,
         default=4,
         metavar="N",
-        help="from every place, by each planner (default: 4)",
+        help="trials of every place with each planner (default: 4)",
     )
     p.add_argument(
-        "--seed", type=natural, default=40000, metavar="S", help="of the start's noise (default: 40000)"
+        "--seed", type=natural, default=40000, metavar="S", help="seed of the start's noise (default: 40000)"
     )
     p.add_argument(
-        "--jobs", type=positive_int, default=1, metavar="N", help="trials side by side (default: 1)"
+        "--jobs", type=positive_int, default=1, metavar="N", help="number of processes (default: 1)"
     )
     p.add_argument("--dry", action="store_true", help="change nothing")
     add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Try; 0, or 1 if the object is turned from nowhere."""
+    """Run the search; return 0, or 1 if no trial succeeded."""
     from dexstack.onboarding.place_search import best, describe, move, try_places
 
     tried = try_places(args.object, args.trials, args.seed, jobs=args.jobs, progress=note)
@@ -63,9 +65,15 @@ def run(args: argparse.Namespace) -> int:
         for t in tried
     ]
     if not chosen.succeeded:
-        said = f"the hand turns {args.object.stem} from no place of {len(tried)}: it is too large, too heavy or too round"
+        said = (
+            f"the hand turns {args.object.stem} from no place of {len(tried)}: it is too large, too heavy "
+            "or too round"
+        )
     else:
-        said = f"{args.object} is {'changed' if changes and not args.dry else 'unchanged'}: {describe(chosen.start)}"
+        said = (
+            f"{args.object} is {'changed' if changes and not args.dry else 'unchanged'}: "
+            f"{describe(chosen.start)}"
+        )
     results = {"trials": args.trials, "chosen": number, "changed": changes and not args.dry, "places": places}
     view = table(args.object.stem, ("place", "succeeded", "of", "dropped", "error [rad]", "best"), rows)
     publish(args, "object place", results, view, said)

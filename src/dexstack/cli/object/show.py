@@ -1,4 +1,4 @@
-"""``dexstack object show``: pictures of an object."""
+"""``dexstack object show``: draw an object."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``object show``."""
     p = subparsers.add_parser(
         "show",
-        help="pictures of an object",
-        description="Draws an object where its task puts it in the hand, its convex parts in colours, and how it can lie on a floor.",
+        help="draw an object",
+        description="Draw an object at its start in the hand, its convex parts in colours, and its resting "
+        "poses.",
     )
     p.add_argument("object", metavar="NAME|YAML", help="name of an object, or the path of an object's YAML")
     p.add_argument("-o", "--output", type=Path, metavar="FILE", help="the PNG (default: NAME.png)")
@@ -21,7 +22,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Draw them; 0."""
+    """Draw the object; return 0."""
     from dexstack.model.objects import load_object
     from dexstack.onboarding.add_object import inspect
     from dexstack.onboarding.object_picture import draw_object

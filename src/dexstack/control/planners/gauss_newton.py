@@ -7,7 +7,7 @@ import functools
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,16 @@ from jax import Array
 from dexstack.config import numbers
 from dexstack.contact.contact import Contacts, empty_contacts
 from dexstack.contact.detector import DetectorParams
-from dexstack.control.base import Cost, LocalPlanner, Observation, Plan, PlannedState, Pull, SolveStatus
+from dexstack.control.base import (
+    Cost,
+    LocalPlanner,
+    Observation,
+    Plan,
+    PlannedState,
+    Problem,
+    Pull,
+    SolveStatus,
+)
 from dexstack.control.contact_rule import ContactRule, PropagatedContacts
 from dexstack.control.horizon import Horizon, Present, Trajectory
 from dexstack.control.models.base import StepModel
@@ -25,9 +34,6 @@ from dexstack.control.packing import Packing
 from dexstack.control.params import MpcParams
 from dexstack.control.problem import OBJECT_DOF, ModelParams, integrate_quaternion
 from dexstack.process.compilation import KeptFunction, jit, side_by_side
-
-if TYPE_CHECKING:
-    from dexstack.model.robot import Robot
 
 
 class _Inputs(NamedTuple):
@@ -68,11 +74,8 @@ class Mpc(LocalPlanner):
 
     def __init__(
         self,
-        robot: Robot,
+        problem: Problem,
         model: StepModel,
-        cost: Cost,
-        theta: ModelParams,
-        weights: Any,
         *,
         params: MpcParams = MpcParams(),
         rule: ContactRule | None = None,
@@ -80,11 +83,10 @@ class Mpc(LocalPlanner):
     ) -> None:
         """
         Args:
-            theta: θ of the model.
-            weights: parameter block of the cost, numbers only.
             rule: contacts along the plan; None: propagated distances.
             capacity: number of slots of a contact set.
         """
+        robot, _, cost, weights, theta = problem
         self.robot, self._cost, self._model = robot, cost, model
         self._tree, self._rule = robot.kinematics(), rule or PropagatedContacts()
         self._n, self._T = len(robot.joint_names), params.horizon
@@ -290,7 +292,6 @@ class Mpc(LocalPlanner):
     def _solve(self, inputs: _Inputs, tunable: _Tunable) -> tuple[Array, ...]:
         pose_WO, q, goal_WO, plan, pull, contacts = inputs
         steps, h, iterations = self._shape
-        weights = SimpleNamespace(**tunable.weights)
         pose_WO = jnp.concatenate(
             [pose_WO[:3], pose_WO[3:] * jax.lax.rsqrt(jnp.maximum(jnp.sum(pose_WO[3:] ** 2), 1e-12))]
         )
@@ -298,78 +299,23 @@ class Mpc(LocalPlanner):
         p_WTip = self._tree.fingertips(poses)
         J_tip = self._tree.point_jacobian(poses, p_WTip, jnp.asarray(self._tree.tip_body))
         present, limits = Present(pose_WO, q, contacts), (tunable.lower, tunable.upper)
-        horizon = Horizon(
-            self._tree,
-            self._model,
-            self._rule,
-            present,
-            tunable.theta,
-            limits,
-            step=h,
-            steps=steps,
-            poses=poses,
-        )
+        theta, models = tunable.theta, (self._tree, self._model, self._rule)
+        horizon = Horizon(*models, present, theta, limits, step=h, steps=steps, poses=poses)
 
         def state(displacement: Array, quat: Array) -> PlannedState:
             dq = displacement[OBJECT_DOF:]
             return PlannedState(pose_WO[:3] + displacement[:3], quat, q + dq, p_WTip + J_tip @ dq)
 
-        def residuals(trajectory: Trajectory) -> tuple[Array, Array]:
-            displacement, quat = trajectory.displacement, trajectory.quat
-            stage = jax.vmap(lambda d, r: self._cost.stage(state(d, r), goal_WO, weights))
-            return stage(displacement[1:], quat[1:]), self._cost.terminal(
-                state(displacement[-1], quat[-1]), goal_WO, weights
-            )
-
-        def total(U: Array, trajectory: Trajectory) -> Array:
-            stage, terminal = residuals(trajectory)
-            return (
-                jnp.sum(stage**2)
-                + jnp.sum(terminal**2)
-                + pull.weight * jnp.sum((U - pull.reference[None]) ** 2)
-            )
-
-        def gauss_newton(U: Array, trajectory: Trajectory) -> Array:
-            S = horizon.linearise(trajectory)
-            ends = trajectory.displacement, trajectory.quat
-
-            def local(residual: Any, displacement: Array, quat: Array) -> tuple[Array, Array]:
-                def moved(delta: Array) -> Array:
-                    return residual(
-                        state(displacement + delta, integrate_quaternion(quat, delta[3:OBJECT_DOF])),
-                        goal_WO,
-                        weights,
-                    )
-
-                zero = jnp.zeros_like(displacement)
-                return moved(zero), jax.jacfwd(moved)(zero)
-
-            r, Jr = jax.vmap(lambda d, r: local(self._cost.stage, d, r))(*(end[1:] for end in ends))
-            r_T, Jr_T = local(self._cost.terminal, *(end[-1] for end in ends))
-            A = jnp.concatenate([(Jr @ S).reshape(-1, S.shape[2]), Jr_T @ S[-1]])
-            residual = jnp.concatenate([r.reshape(-1), r_T])
-            u = U.reshape(-1)
-            g = A.T @ residual + pull.weight * (U - pull.reference[None]).reshape(-1)
-            H = A.T @ A
-            blocked = ((u <= -tunable.u_max) & (g > 0)) | ((u >= tunable.u_max) & (g < 0))
-            inside = 1.0 - blocked.astype(u.dtype)
-            H = H * inside[:, None] * inside[None, :]
-            mean = jnp.mean(jnp.diagonal(H))
-
-            def solve(damping: Array) -> Array:
-                diagonal = (pull.weight + damping * mean + 1e-9) * inside + (1 - inside)
-                factor = jax.scipy.linalg.cho_factor(H + jnp.diag(diagonal), lower=True)
-                return jax.scipy.linalg.cho_solve(factor, -g * inside).reshape(U.shape)
-
-            return jax.vmap(solve)(tunable.damping * jnp.asarray(DAMPINGS, u.dtype))
+        objective = _Objective(self._cost, state, goal_WO, SimpleNamespace(**tunable.weights), pull)
 
         def iterate(
             _: Any, carry: tuple[Array, Trajectory, Array, Array]
         ) -> tuple[Array, Trajectory, Array, Array]:
             U, trajectory, cost, _improved = carry
-            candidates = jnp.clip(U[None] + gauss_newton(U, trajectory), -tunable.u_max, tunable.u_max)
+            steps = objective.steps(U, trajectory, horizon.linearise(trajectory), tunable)
+            candidates = jnp.clip(U[None] + steps, -tunable.u_max, tunable.u_max)
             rollouts = jax.vmap(horizon.rollout, in_axes=(0, None))(candidates, trajectory.dual)
-            costs = jax.vmap(total)(candidates, rollouts)
+            costs = jax.vmap(objective.total)(candidates, rollouts)
             costs = jnp.where(jnp.isfinite(costs), costs, jnp.inf)
             best = jnp.argmin(costs)
             improved = costs[best] < cost
@@ -380,7 +326,7 @@ class Mpc(LocalPlanner):
 
         U = jnp.clip(plan, -tunable.u_max, tunable.u_max)
         trajectory = horizon.rollout(U, horizon.initial_dual())
-        first = (U, trajectory, total(U, trajectory), jnp.asarray(False))
+        first = (U, trajectory, objective.total(U, trajectory), jnp.asarray(False))
         U, trajectory, cost, improved = jax.lax.fori_loop(0, iterations, iterate, first)
         q_des = jnp.clip(q + U[0], tunable.lower, tunable.upper)
         displacement, quat = trajectory.displacement, trajectory.quat
@@ -388,3 +334,59 @@ class Mpc(LocalPlanner):
             [pose_WO[None, :3] + displacement[:, :3], quat, q[None] + displacement[:, OBJECT_DOF:]], axis=1
         )
         return U, q_des, prediction, cost, improved
+
+
+class _Objective(NamedTuple):
+    """The cost of a trajectory, and Gauss–Newton steps on it; traced."""
+
+    cost: Cost
+    state: Callable[[Array, Array], PlannedState]
+    """(displacement (V,), quaternion (4,)) → predicted state."""
+    goal_WO: Array
+    weights: Any
+    pull: Pull
+
+    def total(self, U: Array, trajectory: Trajectory) -> Array:
+        """Return the cost of commands U (T, N) and their trajectory."""
+        displacement, quat = trajectory.displacement, trajectory.quat
+        stage = jax.vmap(lambda d, r: self.cost.stage(self.state(d, r), self.goal_WO, self.weights))
+        stages = stage(displacement[1:], quat[1:])
+        terminal = self.cost.terminal(self.state(displacement[-1], quat[-1]), self.goal_WO, self.weights)
+        effort = self.pull.weight * jnp.sum((U - self.pull.reference[None]) ** 2)
+        return jnp.sum(stages**2) + jnp.sum(terminal**2) + effort
+
+    def _linear(self, residual: Any, displacement: Array, quat: Array) -> tuple[Array, Array]:
+        """Return a residual at a predicted state and its Jacobian with respect to the displacement."""
+
+        def moved(delta: Array) -> Array:
+            turned = integrate_quaternion(quat, delta[3:OBJECT_DOF])
+            return residual(self.state(displacement + delta, turned), self.goal_WO, self.weights)
+
+        zero = jnp.zeros_like(displacement)
+        return moved(zero), jax.jacfwd(moved)(zero)
+
+    def steps(self, U: Array, trajectory: Trajectory, S: Array, tunable: _Tunable) -> Array:
+        """Return one projected Gauss–Newton step (T, N) for each of DAMPINGS.
+
+        Args:
+            S: ∂(displacement)/∂U at the end of every step.
+        """
+        ends, pull = (trajectory.displacement, trajectory.quat), self.pull
+        r, Jr = jax.vmap(lambda d, r: self._linear(self.cost.stage, d, r))(*(end[1:] for end in ends))
+        r_T, Jr_T = self._linear(self.cost.terminal, *(end[-1] for end in ends))
+        A = jnp.concatenate([(Jr @ S).reshape(-1, S.shape[2]), Jr_T @ S[-1]])
+        residual = jnp.concatenate([r.reshape(-1), r_T])
+        u = U.reshape(-1)
+        g = A.T @ residual + pull.weight * (U - pull.reference[None]).reshape(-1)
+        H = A.T @ A
+        blocked = ((u <= -tunable.u_max) & (g > 0)) | ((u >= tunable.u_max) & (g < 0))
+        inside = 1.0 - blocked.astype(u.dtype)
+        H = H * inside[:, None] * inside[None, :]
+        mean = jnp.mean(jnp.diagonal(H))
+
+        def solve(damping: Array) -> Array:
+            diagonal = (pull.weight + damping * mean + 1e-9) * inside + (1 - inside)
+            factor = jax.scipy.linalg.cho_factor(H + jnp.diag(diagonal), lower=True)
+            return jax.scipy.linalg.cho_solve(factor, -g * inside).reshape(U.shape)
+
+        return jax.vmap(solve)(tunable.damping * jnp.asarray(DAMPINGS, u.dtype))

@@ -48,7 +48,7 @@ class Rollouts:
         """
         stiffness, kd, u_max = servo
         spec = robot_scene(robot, obj)
-        _use_box_geoms(spec, obj)
+        use_box_geoms(spec, obj)
         spec.option.timestep = dt
         spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_PYRAMIDAL, 1.0
         for name, kp in zip(robot.joint_names, np.asarray(stiffness, float), strict=True):
@@ -146,7 +146,7 @@ class Rollouts:
             until: time of the state [s].
         """
         m, d, now = self.model, self._data, observations[-1]
-        self._place(self.coordinates(now), self._velocity(observations))
+        self._place(self.coordinates(now), self.velocity(observations))
         for k in range(round((until - now.t) / m.opt.timestep)):
             d.ctrl[:] = target(now.t + k * m.opt.timestep)
             mujoco.mj_step(m, d)
@@ -190,7 +190,7 @@ class Rollouts:
             d.qpos[:-7] = joints
         d.xfrc_applied[:] = 0.0
 
-    def _velocity(self, observations: Sequence[Observation]) -> np.ndarray:
+    def velocity(self, observations: Sequence[Observation]) -> np.ndarray:
         """Return the present velocity (nv,): of the object by least squares over all observations,
         since its pose is noisy, of the joints from the last two."""
         v = np.zeros(self.model.nv)
@@ -222,7 +222,7 @@ class Rollouts:
         return ends[:, :, self.layout.own], ends[:, :, -7:]
 
 
-def _use_box_geoms(spec: mujoco.MjSpec, obj: ObjectModel) -> None:
+def use_box_geoms(spec: mujoco.MjSpec, obj: ObjectModel) -> None:
     """Replace box-shaped parts by box geoms, which collide faster than meshes."""
     for k, part in enumerate(obj.parts):
         low, high = part.vertices.min(axis=0), part.vertices.max(axis=0)

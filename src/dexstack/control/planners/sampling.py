@@ -76,7 +76,7 @@ class _Question(NamedTuple):
     pull: Pull
     weights: dict[str, float]
     t: float
-    """When the answer acts [s]."""
+    """Time at which the answer acts [s]."""
     plans: int
     """Number of samples."""
 
@@ -87,7 +87,7 @@ class _Answer(NamedTuple):
     t: float
     knots: np.ndarray
     cost: float
-    """Of the best rollout; not finite if all diverged."""
+    """Cost of the best rollout; not finite if all diverged."""
     prediction: np.ndarray
     """(T + 1, 7 + N), the first row observed."""
     improved: bool
@@ -117,7 +117,7 @@ class SamplingPlanner(LocalPlanner):
         self.robot, obj, self._cost, self.weights, self.theta = problem
         self._mpc, self._p, self._usual = mpc, params, usual
         self._tree, self._n = self.robot.kinematics(), len(self.robot.joint_names)
-        self._rollouts, self._substeps = rollouts_of(self.robot, obj, mpc, params, usual)
+        self.rollouts, self._substeps = rollouts_of(self.robot, obj, mpc, params, usual)
         dt = mpc.step / self._substeps
         self._value = value_for(params.sampling_value, obj, self.robot)
         self._theta_set: ModelParams | None = None
@@ -132,9 +132,12 @@ class SamplingPlanner(LocalPlanner):
         self._chain_of = np.repeat(np.arange(len(self.robot.chains)), self.robot.chains)
         self._pool: ThreadPoolExecutor | None = None
         self._running: tuple[float, Future[_Answer]] | None = None
-        self._pace = 0.0  # seconds per sample
+        self.pace = 0.0
+        """Mean time of past searches per sample [s]."""
         self._plans = params.sampling_plans  # samples per search
-        self._judge = jit(self._costs)
+        self.costs = jit(self._costs)
+        """(object poses (B, T, 7), joints (B, T, N), displacements (B, T, N), goal, pull, weights) → costs
+        (B,)."""
         self._terminal = jit(lambda *args: jnp.sum(self._terminal_residuals(*args) ** 2))
         self.reset()
 
@@ -146,7 +149,7 @@ class SamplingPlanner(LocalPlanner):
     @params.setter
     def params(self, params: MpcParams) -> None:
         self._mpc = params
-        self._rollouts.limit(params.u_max)
+        self.rollouts.limit(params.u_max)
 
     def reset(self) -> None:
         """See :meth:`~dexstack.control.base.LocalPlanner.reset`."""
@@ -166,9 +169,22 @@ class SamplingPlanner(LocalPlanner):
     def fork(self) -> SamplingPlanner:
         """See :meth:`~dexstack.control.base.LocalPlanner.fork`."""
         other = copy.copy(self)
-        other._rollouts, other._pool, other._running = self._rollouts.fork(), None, None
+        other.rollouts, other._pool, other._running = self.rollouts.fork(), None, None
         other.reset()
         return other
+
+    @property
+    def acts_since(self) -> float:
+        """Time at which the current plan began to act [s]; NaN without one."""
+        return np.nan if self._found is None else self._found.t
+
+    def finish_search(self) -> float:
+        """Wait for the concurrent search; return the time at which its answer acts [s], NaN without
+        one."""
+        if self._running is None:
+            return np.nan
+        self._running[1].result()
+        return self._running[0]
 
     def warm_up(self) -> float:
         """Compile the cost; return the seconds it took."""
@@ -266,7 +282,7 @@ class SamplingPlanner(LocalPlanner):
         answer, delay = self._found, self._p.sampling_delay
         if delay > 0.0 and not self._p.sampling_wait:
             self._plans = self._affordable(IN_TIME * delay)
-            delay = max(delay, self._plans * self._pace)
+            delay = max(delay, self._plans * self.pace)
         if self._running is not None and self._due(*self._running):
             answer, self._running = self._running[1].result(), None
         if answer is None or delay == 0.0:
@@ -283,9 +299,7 @@ class SamplingPlanner(LocalPlanner):
     def _affordable(self, seconds: float) -> int:
         """Return the number of samples that fit in a time [s], by the mean time of past searches."""
         most = self._p.sampling_plans
-        return (
-            most if most * self._pace <= seconds else max(min(most, LEAST_PLANS), int(seconds / self._pace))
-        )
+        return most if most * self.pace <= seconds else max(min(most, LEAST_PLANS), int(seconds / self.pace))
 
     def _warning(self) -> str:
         plans, most = self._plans, self._p.sampling_plans
@@ -307,8 +321,8 @@ class SamplingPlanner(LocalPlanner):
     def _question(self, t: float, goal_WO: np.ndarray, pull: Pull) -> _Question:
         if self.theta is not self._theta_set:  # between two searches, which share the model
             self._theta_set = self.theta
-            self._rollouts.set_theta(self.theta, self._mpc.step, self._usual.planned_friction)
-        state = self._rollouts.state(self._observations, self._target, t)
+            self.rollouts.set_theta(self.theta, self._mpc.step, self._usual.planned_friction)
+        state = self.rollouts.state(self._observations, self._target, t)
         knots = np.array([self._target(t + s) for s in self._knots_at])
         return _Question(
             state, knots, self._observations[-1], goal_WO, pull, numbers(self.weights), t, self._plans
@@ -322,10 +336,10 @@ class SamplingPlanner(LocalPlanner):
             np.clip(np.einsum("hk,bkn->bhn", b, knots), *self._limits)
             for b in (self._on_grid, self._at_steps)
         )
-        q, pose_WO = self._rollouts.roll(asked.state, targets, self._substeps)
+        q, pose_WO = self.rollouts.roll(asked.state, targets, self._substeps)
         plans = np.diff(starts, axis=1, prepend=np.broadcast_to(asked.observation.q, starts[:, :1].shape))
         rows = np.minimum(np.arange(self._p.sampling_plans), asked.plans - 1)  # compiled for one size
-        costs = self._judge(pose_WO[rows], q[rows], plans[rows], asked.goal_WO, asked.pull, asked.weights)
+        costs = self.costs(pose_WO[rows], q[rows], plans[rows], asked.goal_WO, asked.pull, asked.weights)
         costs = np.asarray(costs, float)[: asked.plans]
         costs = np.where(np.isfinite(costs), costs, np.inf)
         best = int(np.argmin(costs))
@@ -336,7 +350,7 @@ class SamplingPlanner(LocalPlanner):
             w = np.exp(-(costs - costs[best]) / scale) if np.isfinite(scale) else np.eye(len(costs))[best]
             knots = np.einsum("b,bkn->kn", w / w.sum(), knots)
         pace = (time.perf_counter() - begin) / asked.plans
-        self._pace += (MEMORY if self._pace else 1.0) * (pace - self._pace)
+        self.pace += (MEMORY if self.pace else 1.0) * (pace - self.pace)
         return _Answer(asked.t, knots, float(costs[best]), prediction, bool(costs[best] < costs[0]))
 
     def _perturbed(self, knots: np.ndarray, plans: int, near: bool) -> np.ndarray:

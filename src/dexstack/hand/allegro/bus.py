@@ -124,14 +124,18 @@ class LoopbackBus(UdpMulticastBus):
 class CanBus:
     """An open bus.
 
+    Args:
+        params: the bus.
+        raw: an open bus of python-can; None: opened here.
+
     Raises:
         BusError: it cannot be opened.
     """
 
-    def __init__(self, params: BusParams) -> None:
+    def __init__(self, params: BusParams, raw: Any = None) -> None:
         self.params = params
         try:
-            self._bus = _open(params)
+            self._bus = raw or _open(params)
         except ConfigError:
             raise
         except (can.CanError, OSError, ImportError, ValueError, NotImplementedError) as error:
@@ -291,7 +295,10 @@ def _explain(p: BusParams, error: Exception) -> BusError:
     if number == 100:  # ENETDOWN
         return BusError(Trouble.DOWN, f"the CAN interface {p.where} is down", up)
     if number == 105:  # ENOBUFS: frames are not acknowledged, the queue is full
-        text = f"no device on {p.where} acknowledges frames: the hand is off, the wiring or the bit rate is wrong"
+        text = (
+            f"no device on {p.where} acknowledges frames: the hand is off, the wiring or the bit "
+            "rate is wrong"
+        )
         return BusError(
             Trouble.BROKEN, text, f"switch the hand on; ip -details -statistics link show {p.where}"
         )

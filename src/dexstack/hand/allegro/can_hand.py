@@ -70,7 +70,10 @@ class CanHand(BusHand):
         ConfigError: this generation is known too little to drive a real one.
     """
 
-    mend_stream = "ip -details -statistics link show   (errors? bit rate 1 Mbit/s? termination?); see hardware/README.md"
+    mend_stream = (
+        "ip -details -statistics link show   (errors? bit rate 1 Mbit/s? termination?); "
+        "see hardware/README.md"
+    )
     check_cables = "check the cable and the termination of the bus; dexstack diagnose hand"
     _port: CanBus | None
 
@@ -159,13 +162,19 @@ class CanHand(BusHand):
             text = f"this is a {found} hand ({self.serial}), a {self._side} one is configured"
             raise HandFault(FaultKind.WRONG_HAND, text, f"use hand:={found}, or connect the other hand")
         if self.info is not None and self.info.generation != self.hardware.generation:
-            text = f"this hand has hardware version 0x{self.info.hardware_version:04x}, {self.hardware.name} is configured"
+            text = (
+                f"this hand has hardware version 0x{self.info.hardware_version:04x}, "
+                f"{self.hardware.name} is configured"
+            )
             raise HandFault(FaultKind.WRONG_HAND, text, f"use hardware:=V{self.info.generation}")
 
     def introduction(self) -> str:
         info = self.info
         if info is None:
-            return f"{self.serial}, {self.side} (configured): it does not answer requests for its information, {self._calibrated}"
+            return (
+                f"{self.serial}, {self.side} (configured): it does not answer requests for its "
+                f"information, {self._calibrated}"
+            )
         self._check_health()
         versions = f"hardware 0x{info.hardware_version:04x}, firmware 0x{info.firmware_version:04x}"
         return ", ".join(
@@ -203,7 +212,8 @@ class CanHand(BusHand):
         missing = ", ".join(str(f) for f in range(FINGERS) if f not in self._last_set)
         raise HandFault(
             FaultKind.FEEDBACK_LOST,
-            f"no complete set of joint angles within {START_TIMEOUT:g} s; nothing from finger {missing or 'any'}",
+            f"no complete set of joint angles within {START_TIMEOUT:g} s; nothing from finger "
+            f"{missing or 'any'}",
             "switch the hand off and on; check the finger's cable if it is always the same",
         )
 
@@ -443,11 +453,17 @@ class CanHand(BusHand):
         bits = self._bits(self.params.status_faults)
         if not bits:
             return
-        text = f"the hand reports {describe_status(bits)} (status 0x{self.info.status:02x}, {self.info.temperature} °C)"
+        text = (
+            f"the hand reports {describe_status(bits)} (status 0x{self.info.status:02x}, "
+            f"{self.info.temperature} °C)"
+        )
         if bits & (Status.OVER_TEMPERATURE | Status.PALM_TEMPERATURE):
             mend = "let it cool down with the power off, then enable again"
             raise HandFault(FaultKind.OVER_TEMPERATURE, text, mend)
-        mend = "switch the hand off and on; firmware that sets this bit on a hand in order needs another status_faults"
+        mend = (
+            "switch the hand off and on; firmware that sets this bit on a hand in order needs "
+            "another status_faults"
+        )
         raise HandFault(FaultKind.COMMUNICATION, text, mend)
 
     def _take_temperatures(self, finger: int, celsius: tuple[int, ...]) -> None:

@@ -39,11 +39,11 @@ from dexstack.hand.params import BusParams
 LOOK = 0.005
 """Time between two checks of the driver [s]."""
 REPEATS = 5
-"""How often zero torque and servo off are sent in a row."""
+"""Number of times that zero torque and servo off are sent in a row."""
 ANSWER = 0.02
 """Time for the hand's answer whether its servo is off [s]."""
 PERSISTENCE = 60.0
-"""How long the guard of a dead driver tries [s]."""
+"""Time limit of the guard of a dead driver [s]."""
 _PAGE = 64
 _COUNT = struct.Struct("<Q")
 _DRIVER, _GUARD, _ARMED, _FIRED, _READY, _TELLS = 0, 8, 16, 17, 18, 19

@@ -225,7 +225,7 @@ class Hardware:
     """Largest torque count of each joint (16,), whole numbers."""
     rad_per_count: float
     missing: str = ""
-    """What has to be known or written before a real one may be driven; empty: nothing."""
+    """Missing knowledge or code without which a real one is not driven; empty: none."""
     has_status = True
     """The meaning of the status bits is known."""
     has_motor_errors = False

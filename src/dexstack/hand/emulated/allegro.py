@@ -111,10 +111,9 @@ class EmulatedHand(Firmware):
             self.servo = not self.faults.refuses_servo
         elif frames.SERVO_OFF.index(frame.id) is not None:
             self.servo = False
-        elif frames.PERIOD.index(frame.id) is not None:
-            if (periods := frames.PERIOD.values(frame.data)) is not None:
-                self.periods = periods
-                self._next = [t, t, t]
+        elif frames.PERIOD.index(frame.id) is not None and (periods := frames.PERIOD.values(frame.data)):
+            self.periods = periods
+            self._next = [t, t, t]
         self._note_limp(self.servo and bool(self.counts.any()), t)
 
     def due(self, t: float, q: np.ndarray) -> list[Frame]:

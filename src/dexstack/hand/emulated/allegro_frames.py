@@ -18,10 +18,10 @@ class Layout(NamedTuple):
     """Identifier and content of one message of device 0."""
 
     id: int
-    """Of the first frame; the next ones are 4 apart."""
+    """Identifier of the first frame; the next ones are 4 apart."""
     frames: int
     format: str
-    """Of :mod:`struct`."""
+    """Format of :mod:`struct`."""
 
     def frame(self, values: Iterable[int | bytes], index: int = 0, device: int = 0) -> Frame:
         """Return the frame number ``index`` with these values."""

@@ -25,7 +25,7 @@ TABLE = 148
 """Bytes of a control table that are emulated."""
 FIRMWARE = 52
 GAIN_UNIT = 128.0
-"""Of P."""
+"""Unit of the gain P."""
 RESULT_FAIL, INSTRUCTION_ERROR, RANGE_ERROR, LENGTH_ERROR, ACCESS_ERROR = 1, 2, 4, 5, 7
 READ_ONLY = ((0, 7), (69, 71), (120, TABLE))
 """Ranges of addresses: from, to."""
@@ -151,7 +151,8 @@ class EmulatedMotors(Firmware):
         self._present()[2][:] = position
         self._view(Table.VOLTAGE)[:] = round(10.0 * w.supply)
         self._view(Table.TEMPERATURE)[:] = w.motor_celsius
-        self._view(Table.DRIVE_MODE)[:] = self._sense() < 0.0
+        mode = self._view(Table.DRIVE_MODE)
+        mode[:] = mode & (0xFF ^ dynamixel.REVERSED) | (self._sense() < 0.0)
         r[:, 0:2].view("<u2")[:, 0] = np.where(np.arange(JOINTS) == w.wrong_model, 1060, self.motor.model)
         for joint, bits in ((w.failing_motor, w.motor_error), (f.overloaded_motor, 0x20)):
             if joint >= 0:

@@ -77,7 +77,7 @@ class LockstepComputer(Computer):
         for frame in self.hand.due(self.t, self.plant.joint_position):
             self.say(frame)
 
-    def hear(self, frame: Frame) -> None:
+    def receive(self, frame: Frame) -> None:
         """Send a frame to the hand."""
         self._note(frame)
         self.hand.receive(frame, self.t)
@@ -98,7 +98,7 @@ class LockstepBus(CanBus):
     def send(self, frame: Frame) -> None:
         if self._computer.trouble is not None:
             raise self._computer.trouble
-        self._computer.hear(frame)
+        self._computer.receive(frame)
 
     def receive(self, timeout: float) -> tuple[Frame, float] | None:
         computer, end = self._computer, self._computer.t + timeout

@@ -41,7 +41,7 @@ ROTOR = 2e-4
 
 @dataclass(frozen=True)
 class HandPlantParams:
-    """What distinguishes one hand from its model; arrays are per joint (N,) or one value for all."""
+    """Differences of a hand from its model; arrays are per joint (N,) or one value for all."""
 
     gravity: bool = True
     stops: bool = True
@@ -83,7 +83,9 @@ class HandPlant:
         self.lower, self.upper = hand.lower, hand.upper
         n = hand.lower.size
         spec = build_scene(hand, obj, camera=False)
-        spec.option.timestep = STEP
+        plain = obj is None and not (p.gravity or p.backlash or np.any(p.dry_friction))
+        self._steps = 1 if plain else round(self.dt / STEP)
+        spec.option.timestep = self.dt / self._steps
         if not p.gravity:
             spec.option.gravity = np.zeros(3)
         if obj is None:
@@ -138,7 +140,7 @@ class HandPlant:
     def step(self, tau: np.ndarray) -> None:
         """Advance by ``dt`` under torques (n,) [N·m]."""
         self._data.qfrc_applied[self._v] = self._strength * tau
-        mujoco.mj_step(self._model, self._data, round(self.dt / STEP))
+        mujoco.mj_step(self._model, self._data, self._steps)
 
 
 class SweptPlant(HandPlant):

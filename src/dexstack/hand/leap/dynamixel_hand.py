@@ -64,7 +64,10 @@ class LeapHand(BusHand):
     """
 
     rad_per_count = dynamixel.RAD_PER_COUNT
-    mend_stream = "cat /sys/bus/usb-serial/devices/ttyUSB0/latency_timer   (must be 1 ms); short cables? see 'LEAP Hand' in docs/hardware.md"
+    mend_stream = (
+        "cat /sys/bus/usb-serial/devices/ttyUSB0/latency_timer   (must be 1 ms); short "
+        "cables? see 'LEAP' in docs/hand.md"
+    )
     check_cables = "check cables, supply and baud rate; dexstack diagnose hand"
 
     def __init__(
@@ -174,7 +177,10 @@ class LeapHand(BusHand):
             end = self.computer.monotonic() + START_TIMEOUT
             while self._read(self.period) is None:
                 if self.computer.monotonic() > end:
-                    text = f"no complete set of joint angles within {START_TIMEOUT:g} s; nothing from {self._list(self._silent_joints)}"
+                    text = (
+                        f"no complete set of joint angles within {START_TIMEOUT:g} s; nothing from "
+                        f"{self._list(self._silent_joints)}"
+                    )
                     raise HandFault(FaultKind.FEEDBACK_LOST, text, self.mend_stream)
 
     def _switch_on(self, abandon: Callable[[], bool]) -> None:

@@ -44,7 +44,7 @@ class Line:
         self.patience, self._deadline = patience, 0.0
 
     serial_number = ""
-    """Of the adapter; empty without one."""
+    """Serial number of the adapter; empty without one."""
 
     def monotonic(self) -> float:
         """Return the time on a clock that is never set [s]."""

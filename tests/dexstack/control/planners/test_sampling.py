@@ -1,5 +1,4 @@
-"""The sampling planner's rollouts: damping that contacts feel, penetration that throws nothing, and
-searches beside the plans."""
+"""The sampling planner: damping in contacts, penetration of noisy poses, and concurrent searches."""
 
 import threading
 from dataclasses import replace
@@ -9,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from dexstack.control.factory import PlannerParams
-from dexstack.control.planners.rollouts import Rollouts, _box_up
+from dexstack.control.base import Pull
+from dexstack.control.params import PlannerParams
+from dexstack.control.planners.rollouts import Rollouts, use_box_geoms
 from dexstack.identification.theta import theta_of_world
 from dexstack.model.objects import load_object
 from dexstack.model.scene import robot_scene
@@ -26,7 +26,7 @@ def rollouts(resting):
 
 
 def simulated(rollouts, start, targets, dt, integrator):
-    """(qpos, qvel) after targets of DT each, in MuJoCo as it comes, with steps dt."""
+    """Return (qpos, qvel) after targets of DT each in plain MuJoCo with steps dt."""
     m = rollouts.model.__copy__()
     m.dof_armature[:16] -= DT * (m.dof_damping[:16] + 0.02)
     m.opt.timestep, m.opt.integrator = dt, integrator
@@ -64,8 +64,8 @@ def test_without_contact_a_step_is_the_implicit_one(rollouts, resting):
 
 
 def test_fingers_that_strike_the_cube_move_it_as_fine_steps_do(rollouts, resting):
-    """Against steps of a fiftieth, and nearer to them than steps as long whose contacts do not know
-    of the damping."""
+    """Compared with steps of 1/50, and nearer to them than equally long steps whose contacts ignore the
+    damping."""
     rng = np.random.default_rng(1)
     off = []
     for _ in range(20):
@@ -79,8 +79,8 @@ def test_fingers_that_strike_the_cube_move_it_as_fine_steps_do(rollouts, resting
     assert ours < 0.002 and ours < 0.5 * coarse, (ours, coarse)
 
 
-def test_a_cube_seen_inside_the_palm_is_not_thrown(rollouts, resting):
-    """3 mm deep: as it is, it would leave at more than 0.1 m/s."""
+def test_a_cube_measured_inside_the_palm_is_not_thrown(rollouts, resting):
+    """3 mm deep, it would otherwise leave at more than 0.1 m/s."""
     deep = seen(resting, pose_WO=resting.pose_WO - np.array([0, 0, 0.003, 0, 0, 0, 0]))
     state = rollouts.state([deep], lambda t: resting.q, 0.0)
     q, pose = rollouts.roll(state, np.tile(resting.q, (1, 20, 1)), 1)
@@ -88,18 +88,18 @@ def test_a_cube_seen_inside_the_palm_is_not_thrown(rollouts, resting):
     np.testing.assert_allclose(q[0, 0], resting.q, atol=0.02)
 
 
-def test_velocities_come_from_what_was_seen(rollouts, resting):
+def test_velocities_come_from_past_observations(rollouts, resting):
     """The object's by least squares, the joints' from the last two."""
     v, w, qd = np.array([0.1, -0.2, 0.05]), np.array([0.5, 1.0, -0.7]), np.linspace(-1, 1, 16)
-    sights = []
+    observations = []
     for k in range(4):
         t = 0.02 * k
         quat = Rotation.from_rotvec(w * t).as_quat(scalar_first=True)
-        sights.append(
+        observations.append(
             seen(resting, t=t, pose_WO=np.concatenate([[0, 0, 0.3] + v * t, quat]), q=resting.q + qd * t)
         )
-    np.testing.assert_allclose(rollouts._velocity(sights), np.concatenate([qd, v, w]), atol=1e-6)
-    assert not rollouts._velocity(sights[:1]).any()
+    np.testing.assert_allclose(rollouts.velocity(observations), np.concatenate([qd, v, w]), atol=1e-6)
+    assert not rollouts.velocity(observations[:1]).any()
 
 
 def test_an_answer_acts_when_it_is_due_and_the_old_plan_goes_on_until_then(resting):
@@ -107,18 +107,18 @@ def test_an_answer_acts_when_it_is_due_and_the_old_plan_goes_on_until_then(resti
     times = []
     for k in range(7):
         planner.plan(seen(resting, t=0.02 * k), GOAL)
-        times.append(planner._found.t)
+        times.append(planner.acts_since)
     np.testing.assert_allclose(times, [0.0, 0.0, 0.04, 0.04, 0.08, 0.08, 0.12], atol=1e-9)
 
 
-def test_what_was_planned_is_forgotten_where_nothing_was_seen_for_long(resting):
+def test_a_long_gap_between_observations_discards_the_plan(resting):
     planner = make(resting, planner="sampling", horizon=2, sampling_delay=0.04, **SAMPLING)
     planner.plan(seen(resting, t=0.0), GOAL)
     planner.plan(seen(resting, t=5.0), GOAL)
-    assert planner._found.t == 5.0 and len(planner._sights) == 1
+    assert planner.acts_since == 5.0
 
 
-def test_searches_beside_the_plans_repeat_themselves(resting):
+def test_concurrent_searches_are_repeatable(resting):
     rows = []
     for _ in range(2):
         planner = make(resting, planner="sampling", horizon=2, sampling_delay=0.04, **SAMPLING)
@@ -126,27 +126,27 @@ def test_searches_beside_the_plans_repeat_themselves(resting):
     np.testing.assert_array_equal(*rows)
 
 
-def test_where_time_does_not_wait_a_plan_goes_on_until_a_late_search_is_done(resting, monkeypatch):
+def test_in_real_time_a_plan_goes_on_until_a_late_search_is_done(resting, monkeypatch):
     planner = make(
         resting, planner="sampling", horizon=2, sampling_delay=0.04, sampling_wait=False, **SAMPLING
     )
     planner.warm_up()
     planner.plan(seen(resting, t=0.0), GOAL)
-    search, may_end = planner._search, threading.Event()
-    planner._running[1].result()
-    monkeypatch.setattr(planner, "_search", lambda asked: (may_end.wait(10.0), search(asked))[1])
+    roll, may_end = planner.rollouts.roll, threading.Event()
+    planner.finish_search()
+    monkeypatch.setattr(planner.rollouts, "roll", lambda *args: (may_end.wait(10.0), roll(*args))[1])
     planner.plan(seen(resting, t=0.04), GOAL)
     for k in range(3, 9):
         plan = planner.plan(seen(resting, t=0.02 * k), GOAL)
-        assert plan.status.usable and planner._found.t == pytest.approx(0.04, abs=0.02)
+        assert plan.status.usable and planner.acts_since == pytest.approx(0.04, abs=0.02)
     may_end.set()
-    planner._running[1].result()
+    planner.finish_search()
     for k in range(2, 100):  # however long searches take on this machine
         planner.plan(seen(resting, t=0.1 * k), GOAL)
-    assert planner._found.t > 0.07
+    assert planner.acts_since > 0.07
 
 
-def test_where_time_does_not_wait_an_answer_acts_at_the_nearest_observation(resting, monkeypatch):
+def test_in_real_time_an_answer_acts_at_the_nearest_observation(resting, monkeypatch):
     """Poses come a little before or after their time: one that is 2 ms early still finds the
     answer, one that is 20 ms early does not."""
     planner = make(
@@ -155,10 +155,10 @@ def test_where_time_does_not_wait_an_answer_acts_at_the_nearest_observation(rest
     planner.warm_up()
     acting = []
     for t in (0.0, 0.02, 0.038, 0.06, 0.078):
-        planner._pace = 0.0  # however long searches take on this machine
+        planner.pace = 0.0  # however long searches take on this machine
         planner.plan(seen(resting, t=t), GOAL)
-        planner._running[1].result()
-        acting.append(planner._found.t)
+        planner.finish_search()
+        acting.append(planner.acts_since)
     np.testing.assert_allclose(acting, [0.0, 0.0, 0.04, 0.04, 0.078], atol=1e-9)
 
 
@@ -166,29 +166,28 @@ def test_where_time_does_not_wait_an_answer_acts_at_the_nearest_observation(rest
     ("pace", "plans", "acts"),
     [(0.0, 32, 0.06), (1e-3, 32, 0.06), (2e-3, 18, 0.06), (0.01, 8, 0.1), (1.0, 8, 8.02)],
 )
-def test_where_time_does_not_wait_a_search_has_as_many_plans_as_end_in_time(resting, pace, plans, acts):
+def test_in_real_time_a_search_has_as_many_samples_as_finish_in_time(resting, pace, plans, acts):
     """All on a machine that is quick enough; the fewest, and later, on one that is too slow even
     for them."""
     params = {**SAMPLING, "sampling_plans": 32}
     planner = make(resting, planner="sampling", horizon=2, sampling_delay=0.04, sampling_wait=False, **params)
     planner.plan(seen(resting, t=0.0), GOAL)
-    planner._running[1].result()
-    planner._running, planner._pace = None, pace
-    rolled, roll = [], planner._rollouts.roll
-    planner._rollouts.roll = lambda state, targets, every: (
+    planner.finish_search()
+    planner.reset()
+    planner.pace = pace
+    rolled, roll = [], planner.rollouts.roll
+    planner.rollouts.roll = lambda state, targets, every: (
         rolled.append(len(targets)),
         roll(state, targets, every),
     )[1]
     plan = planner.plan(seen(resting, t=0.02), GOAL)
-    assert planner._running[0] == pytest.approx(acts)
+    assert planner.finish_search() == pytest.approx(acts)
     assert (f"{plans} of 32 plans" in plan.warning) == (plans < 16)
-    answer = planner._running[1].result()
-    assert rolled == [plans] and np.isfinite(answer.cost)
+    assert rolled[-1] == plans and np.isfinite(plan.cost)
 
 
-def test_what_is_a_box_rolls_as_one(resting, rollouts):
-    """As large as the mesh that it is in the scene, and where that is; what is none stays as it
-    is."""
+def test_box_shaped_parts_become_boxes(resting, rollouts):
+    """Of the size and at the place of their mesh; other parts do not change."""
     geom, scene = rollouts.model.geom("object"), robot_scene(resting.hand, resting.obj).compile()
     assert geom.type == mujoco.mjtGeom.mjGEOM_BOX and scene.geom("object").type == mujoco.mjtGeom.mjGEOM_MESH
     np.testing.assert_allclose(geom.size, scene.geom("object").size, atol=1e-6)
@@ -200,11 +199,10 @@ def test_what_is_a_box_rolls_as_one(resting, rollouts):
     assert stick.geom("object").type == mujoco.mjtGeom.mjGEOM_MESH
 
 
-def test_a_list_of_what_may_meet_says_what_a_search_would_find(resting, rollouts):
-    """The same contacts, to the last bit of the velocities, as in a scene whose links do not
-    collide with each other."""
+def test_listed_pairs_give_the_contacts_of_a_broad_phase(resting, rollouts):
+    """Bit for bit those of a scene whose links do not collide with each other."""
     listed, scene = rollouts.model, robot_scene(resting.hand, resting.obj)
-    _box_up(scene, resting.obj)
+    use_box_geoms(scene, resting.obj)
     scene.option.timestep, scene.option.cone, scene.option.impratio = DT, mujoco.mjtCone.mjCONE_PYRAMIDAL, 1.0
     searched = scene.compile()
     searched.geom_contype[searched.geom_bodyid != searched.body("object").id] = 0
@@ -232,15 +230,14 @@ def test_a_list_of_what_may_meet_says_what_a_search_would_find(resting, rollouts
     assert met > 30
 
 
-def test_a_smaller_largest_command_is_a_weaker_servo(resting):
+def test_a_smaller_u_max_makes_a_weaker_servo(resting):
     planner = make(resting, planner="sampling", horizon=2, **SAMPLING)
     planner.params = replace(planner.params, u_max=0.05)
-    np.testing.assert_allclose(planner._rollouts.model.actuator_forcerange, np.tile([-0.05, 0.05], (16, 1)))
+    np.testing.assert_allclose(planner.rollouts.model.actuator_forcerange, np.tile([-0.05, 0.05], (16, 1)))
 
 
-def test_rollouts_believe_theta_from_the_next_search_on(resting):
-    """A world with other mass, friction and motors, as θ has it, against a model that is made
-    so."""
+def test_rollouts_use_a_new_theta_from_the_next_search_on(resting):
+    """θ of a world with other mass, friction and motors, against a model of that world."""
     planner = make(resting, planner="sampling", horizon=2, **SAMPLING)
     world = World(mass=2.0, friction=0.5, torque=0.6, joint_damping=1.3)
     params = settings(planner="sampling", horizon=2, **SAMPLING)
@@ -250,7 +247,7 @@ def test_rollouts_believe_theta_from_the_next_search_on(resting):
     hand, obj, _ = TASK.scene(world)
     usual = PlannerParams()
     other = Rollouts(hand, obj, (np.full(16, 0.6 * usual.kp), 0.6 * usual.kd, planner.u_max), DT, 1).model
-    found = planner._rollouts.model
+    found = planner.rollouts.model
     for name in (
         "body_mass",
         "body_inertia",
@@ -266,23 +263,23 @@ def test_rollouts_believe_theta_from_the_next_search_on(resting):
     )
 
 
-def test_a_fork_believes_what_it_believes(resting):
+def test_a_fork_has_its_own_theta(resting):
     planner = make(resting, planner="sampling", horizon=2, **SAMPLING)
     other = planner.fork()
     other.theta = planner.theta._replace(mass=np.float32(1.0))
     other.plan(seen(resting), GOAL)
-    assert other._rollouts.model.body("object").mass == 1.0
-    assert planner._rollouts.model.body("object").mass == pytest.approx(resting.obj.mass)
+    assert other.rollouts.model.body("object").mass == 1.0
+    assert planner.rollouts.model.body("object").mass == pytest.approx(resting.obj.mass)
 
 
 @pytest.mark.parametrize(("error", "fine"), [(0.3, True), (0.5, False)])
-def test_only_near_the_goal_half_of_the_plans_are_perturbed_finely(resting, monkeypatch, error, fine):
+def test_only_near_the_goal_half_of_the_samples_are_perturbed_finely(resting, monkeypatch, error, fine):
     planner = make(
         resting, planner="sampling", horizon=2, sampling_plans=400, sampling_share=1.0, sampling_fine=0.01
     )
-    rolled_out, roll = [], planner._rollouts.roll
+    rolled_out, roll = [], planner.rollouts.roll
     monkeypatch.setattr(
-        planner._rollouts,
+        planner.rollouts,
         "roll",
         lambda state, targets, every: (rolled_out.append(targets), roll(state, targets, every))[1],
     )
@@ -294,15 +291,14 @@ def test_only_near_the_goal_half_of_the_plans_are_perturbed_finely(resting, monk
     assert 0.4 < small < 0.6 if fine else small == 0.0
 
 
-def test_a_command_changes_no_faster_than_it_may(resting, monkeypatch):
-    planner = make(resting, planner="sampling", horizon=2, sampling_change=2 / 3, **SAMPLING)
-    u, asked = planner.u_max, []
-    planner.plan(seen(resting, t=0.0), GOAL)
-    for k, way in enumerate((1, 1, 1, -1, -1, -1)):
-        monkeypatch.setattr(planner, "_displacements", lambda observation, way=way: np.full((2, 16), way * u))
-        asked.append(planner.plan(seen(resting, t=0.02 * (k + 1)), GOAL).q_des - resting.q)
-    room = u + planner.params.limit_margin
-    inside = (resting.q > resting.hand.lower + room) & (resting.q < resting.hand.upper - room)
-    found = np.array(asked)[:, inside] / u
-    np.testing.assert_allclose(np.diff(found[2:], axis=0), -2 / 3, atol=1e-6)
-    np.testing.assert_allclose(found[-1], -1.0, atol=1e-6)
+def test_commands_change_at_most_by_sampling_change(resting):
+    """Drawn from side to side, commands change faster without the limit."""
+    change = {}
+    for share in (0.5, 10.0):
+        planner = make(resting, planner="sampling", horizon=2, sampling_change=share, **SAMPLING)
+        q_des = []
+        for k in range(12):
+            pull = Pull(np.full(16, (-1) ** (k // 3) * planner.u_max), 1e4)
+            q_des.append(planner.plan(seen(resting, t=0.02 * k), GOAL, pull).q_des)
+        change[share] = np.abs(np.diff(q_des, axis=0)).max() / planner.u_max
+    assert change[0.5] <= 0.5 + 1e-6 < change[10.0]

@@ -6,7 +6,7 @@ import numpy as np
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.model.scene import build_scene
-from dexstack.report.bodies import body_meshes
+from dexstack.report.canvas import body_meshes
 from dexstack.report.colours import FAR, distance_colours
 
 
