@@ -1,5 +1,5 @@
-"""Reported contact forces: weight at rest, friction of a sliding box, and the grip of two fingers, in
-every engine that knows forces or impulses."""
+"""Reported contact forces: weight at rest, friction of a sliding box, and the grip of two fingers,
+in every engine that knows forces or impulses."""
 
 import mujoco
 import numpy as np
@@ -79,7 +79,8 @@ def test_two_fingers_bear_the_weight_and_press_as_they_are_driven(engine):
 
 
 def test_contacts_of_the_lcp_engine_are_where_mujocos_are():
-    """A box on the floor: four corners, each with its gap and a normal from the floor to the box."""
+    """A box on the floor: four corners, each with its gap and a normal from the floor to the
+    box."""
     scene, state = after(REST, "lcp", 0.1)
     found, truth = (load(scene.model, engine).contacts(state) for engine in ("lcp", "mujoco"))
     assert len(found) == 4
