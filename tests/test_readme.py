@@ -1,6 +1,7 @@
 """README and parameter files agree with the code."""
 
 import dataclasses
+import re
 import subprocess
 from pathlib import Path
 
@@ -16,6 +17,12 @@ def test_ci_extracts_the_readmes_two_commands():
     commands = subprocess.run([ROOT / ".ci" / "readme-commands"], capture_output=True, text=True, check=True)
     run, test = commands.stdout.splitlines()
     assert run.endswith(".venv/bin/dexstack up sim") and test.endswith(".venv/bin/python -m pytest")
+
+
+def test_links_and_pictures_of_the_readme_exist_and_the_film_is_small():
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / "README.md").read_text())
+    assert len(targets) > 20 and not [target for target in targets if not (ROOT / target).exists()]
+    assert (ROOT / "docs" / "turn.gif").stat().st_size < 3e6
 
 
 def test_the_parameter_file_repeats_the_defaults_it_shows():

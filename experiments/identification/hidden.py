@@ -200,7 +200,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
         "--keep",
         type=Path,
         metavar="FOLDER",
-        help="keep every plant's recording, fit and result there, and go on where it was cut; planners "
+        help="keep every plant's recording, fit and result there, and resume an interrupted run; planners "
         "share what is kept",
     )
 

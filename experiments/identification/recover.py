@@ -279,7 +279,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
         "--seed", type=arguments.natural, default=100, metavar="S", help="case k is drawn by seed S + k"
     )
     p.add_argument(
-        "--keep", type=Path, metavar="FOLDER", help="keep every case there, and go on where it was cut"
+        "--keep", type=Path, metavar="FOLDER", help="keep every case there, and resume an interrupted run"
     )
     p.add_argument(
         "--jobs", type=arguments.positive_int, default=1, metavar="N", help="processes side by side"

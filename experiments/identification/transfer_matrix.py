@@ -204,8 +204,9 @@ class Matrix:
             what = f"{c.share:g} of the θ of {c.source}" if c.source else "the models' θ"
             yield f"{what} on {c.plant}, choosing trial {c.k + 1}: {seconds:.1f} s"
         for source, shares in self.shares().items():
+            best = transfer_shares.best_share(shares)
             means = ", ".join(f"{j.share:g}: {j.seconds:.2f} s" for j in shares)
-            yield f"θ of {source}: share {transfer_shares.best_share(shares):g} is used; mean time by share {means}"
+            yield f"θ of {source}: share {best:g} is used; mean time by share {means}"
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the trials of the plan that are done."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dexstack.plants.mujoco import MujocoPlant
 from dexstack.model.scene import OBJECT_BODY
+from dexstack.plants.mujoco import MujocoPlant
 from dexstack.tasks.base import Setup
 
 SETTLED = 0.5

@@ -139,14 +139,15 @@ def _row(name: str, args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     if kept.is_file():
         return json.loads(kept.read_text())
     shutil.rmtree(kept.parent, ignore_errors=True)
-    row = _turned(name, args, folder)
+    row = turn_object(name, args, folder)
     with writing(kept):
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(json.dumps(row, default=np.ndarray.tolist))
     return row
 
 
-def _turned(name: str, args: argparse.Namespace, folder: Path) -> dict[str, Any]:
+def turn_object(name: str, args: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Import a body, turn it in trials, and return its row."""
     family, _ = BODIES[name]
     row: dict[str, Any] = {"name": name, "family": family, "refused": None, "told_apart": True}
     try:

@@ -43,7 +43,7 @@ urdf: {json.dumps(f"{name}.urdf")}
 side: {rest.side}
 palm_link: {json.dumps(draft.links[0].name)}
 
-# Pose of the palm frame in the world: palm up, fingers to +x, origin on the palm under the middle of the grasp.
+# Pose of the palm frame in the world: palm up, fingers to +x, origin on the palm below the grasp.
 palm_mount:
   position: {_numbers(rest.p_WP, 6)}   # m
   quaternion: {_numbers(rest.quat_WP, 15)}   # w x y z

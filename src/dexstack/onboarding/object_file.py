@@ -78,7 +78,7 @@ def plain_name(text: str, what: str) -> str:
     """Return the text as a file name: letters, digits, _ and -.
 
     Raises:
-        ConfigError: it has none of these characters.
+        ConfigError: If it has no such character.
     """
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_")
     if not name:

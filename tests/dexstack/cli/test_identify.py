@@ -77,10 +77,10 @@ def test_a_world_comes_out(fitted, tmp_path, capsys):
     assert "<td>mass</td><td>1</td><td>2</td>" in page and "data:image/png;base64," in page
     assert main(argv) == 0
     out = capsys.readouterr().out
-    assert "does not tell: delay" in out and "--set latency" not in out
+    assert "does not determine: delay" in out and "--set latency" not in out
 
 
-def test_the_planner_gets_what_is_told(fitted, tmp_path, capsys, monkeypatch):
+def test_the_command_names_the_settings_for_what_was_determined(fitted, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.savez("recording.npz", t=np.arange(3.0))
     made = fitted._replace(world=World(mass=2.0, torque=0.5), told=np.array([True, True]))
@@ -89,7 +89,7 @@ def test_the_planner_gets_what_is_told(fitted, tmp_path, capsys, monkeypatch):
     out = capsys.readouterr().out
     for text in (
         "dexstack eval palm_turn --theta mine",
-        "A command acts 30 ms late",
+        "Commands act 30 ms late",
         "--set command_delay=0.03",
         "--set latency=0.03",
     ):
@@ -119,7 +119,7 @@ def test_a_hand_is_excited_and_recorded(fitted, tmp_path, capsys):
 def test_bad_input_is_one_sentence(tmp_path, capsys):
     for given in ([], ["some.npz", "--excite", "sim"]):
         assert main(["identify", *given]) == 2
-        assert "identify needs a recording, or --excite MODE to make one; not both" in " ".join(
+        assert "identify needs either a recording, or --excite MODE to make one" in " ".join(
             capsys.readouterr().err.split()
         )
     for given, why in (

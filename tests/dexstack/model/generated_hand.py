@@ -30,7 +30,8 @@ def write_hand(folder: Path, fingers: Sequence[int]) -> Path:
             parent, place, turn = name, (0, 0, LENGTH), 0.0
         links.append(f'<link name="f{f}_tip"/>')
         joints.append(
-            f'<joint name="f{f}_end" type="fixed"><parent link="{parent}"/><child link="f{f}_tip"/><origin xyz="0 0 {LENGTH}"/></joint>'
+            f'<joint name="f{f}_end" type="fixed"><parent link="{parent}"/><child link="f{f}_tip"/>'
+            f'<origin xyz="0 0 {LENGTH}"/></joint>'
         )
         tips.append(f"f{f}_tip")
         home.append([-0.5] + [0.3] * (count - 1))
@@ -51,7 +52,10 @@ poses: {{home: {home}}}
 def _link(name: str, shape: str, at: tuple[float, float, float], mass: float) -> str:
     if shape.startswith("<capsule"):
         ends = f'<collision><origin xyz="0 0 {{}}"/><geometry><sphere radius="{TIP}"/></geometry></collision>'
-        middle = f'<collision><origin xyz="0 0 {at[2]}"/><geometry><cylinder radius="{TIP}" length="{LENGTH}"/></geometry></collision>'
+        middle = (
+            f'<collision><origin xyz="0 0 {at[2]}"/><geometry>'
+            f'<cylinder radius="{TIP}" length="{LENGTH}"/></geometry></collision>'
+        )
         shapes = middle + ends.format(0.0) + ends.format(LENGTH)
     else:
         shapes = f'<collision><origin xyz="{at[0]} {at[1]} {at[2]}"/><geometry>{shape}</geometry></collision>'
@@ -63,6 +67,7 @@ def _link(name: str, shape: str, at: tuple[float, float, float], mass: float) ->
 
 
 def _joint(name: str, parent: str, place: tuple[float, float, float], turn: float) -> str:
-    ends = f'<parent link="{parent}"/><child link="{name}"/><origin xyz="{place[0]} {place[1]} {place[2]}" rpy="0 0 {turn}"/>'
+    xyz = f"{place[0]} {place[1]} {place[2]}"
+    ends = f'<parent link="{parent}"/><child link="{name}"/><origin xyz="{xyz}" rpy="0 0 {turn}"/>'
     limits = '<limit lower="-1.2" upper="1.2" effort="0.6" velocity="6"/><dynamics damping="0.1"/>'
     return f'<joint name="joint_{name}" type="revolute">{ends}<axis xyz="0 -1 0"/>{limits}</joint>'

@@ -235,7 +235,7 @@ def test_a_coupled_robot_file_is_imported(tmp_path):
         )
 
 
-def test_a_coupling_by_a_polynomial_or_to_another_finger_is_refused(tmp_path):
+def test_couplings_by_a_polynomial_or_to_another_finger_are_rejected(tmp_path):
     write_hand(tmp_path, (3, 3, 3))
     urdf = tmp_path / "hand.urdf"
     spec = mujoco.MjSpec.from_string(

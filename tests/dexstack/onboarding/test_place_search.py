@@ -90,7 +90,7 @@ def test_only_the_start_on_a_palm_is_changed(box):
     assert box.read_text() == again
 
 
-def test_a_file_without_a_start_on_a_palm_is_refused():
+def test_a_missing_start_on_a_palm_is_an_error():
     with pytest.raises(ConfigError, match="no start 'allegro'"):
         with_start("name: box\n", load_object("cube").start("allegro"))
 

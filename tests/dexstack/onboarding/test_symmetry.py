@@ -79,7 +79,7 @@ def test_the_nearest_looks_like_the_goal_and_none_of_its_kind_is_nearer(axes):
             assert geodesic_angle(quat, other) >= geodesic_angle(quat, nearest) - 1e-6
 
 
-def test_what_is_left_to_a_round_body_is_the_tilt_of_its_axis():
+def test_the_error_of_a_round_body_is_the_tilt_of_its_axis():
     symmetry = Symmetry((Axis(Z, ANY),))
     for tilt in (0.0, 0.4, 2.0):
         goal = quaternion_product(about(Y, tilt), about(Z, 1.3))
@@ -91,6 +91,6 @@ def test_without_symmetry_the_goal_itself_is_the_nearest():
     assert NONE.nearest(random_quaternions(1, 1)[0], goal) is goal
 
 
-def test_axes_that_belong_to_no_body_are_refused():
+def test_axes_that_generate_too_large_a_group_are_rejected():
     with pytest.raises(ConfigError, match="more than 120 turns"):
         Symmetry((Axis(Z, 5), Axis((X + Z) / np.sqrt(2), 7)))

@@ -133,7 +133,7 @@ def test_a_covariance_in_the_world_turns_with_the_camera(studio):
     assert here.covariance[2, 2] > 4 * here.covariance[0, 0], "depth is the least certain"
 
 
-def test_the_search_window_finds_what_the_whole_picture_shows(studio):
+def test_detection_in_the_search_window_equals_detection_in_the_whole_picture(studio):
     estimator = PoseEstimator(studio.bundle, studio.camera, STILL, EstimatorParams(decimate=1.0))
     grey = studio.grey(TILTED)
     first, second = (estimator.process(t, grey) for t in (0.0, 0.03))

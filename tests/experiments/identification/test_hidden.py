@@ -20,7 +20,7 @@ def plant(seed, trials, planner="gauss_newton", folder="", *, missed=0):
 
 
 @pytest.mark.parametrize(("missed", "code"), [(0, 0), (1, 1)])
-def test_both_rates_after_are_asked_for(missed, code, monkeypatch, tmp_path):
+def test_the_check_requires_both_success_rates_after_identification(missed, code, monkeypatch, tmp_path):
     monkeypatch.setattr(
         hidden,
         "in_processes",
@@ -38,13 +38,13 @@ def test_both_rates_after_are_asked_for(missed, code, monkeypatch, tmp_path):
     assert low < rates[hidden.LEARNED]["rate"] == 1.0 - missed / 10 <= high
 
 
-def test_a_plant_that_is_kept_is_not_done_again(monkeypatch, tmp_path):
+def test_a_kept_plant_is_not_repeated(monkeypatch, tmp_path):
     (tmp_path / "plant-sampling-7-3.json").write_text(json.dumps(plant(7, 3)))
     monkeypatch.setattr(hidden, "loop_of", lambda spec: pytest.fail("it runs"))
     assert hidden.improved(7, 3, "sampling", str(tmp_path)) == plant(7, 3)
 
 
-def test_what_is_found_of_a_plant_is_found_once_for_all_planners(monkeypatch, tmp_path):
+def test_a_plant_is_identified_once_for_all_planners(monkeypatch, tmp_path):
     recording, calls = {"t": np.arange(3.0), "q": np.ones((3, 2))}, []
     fit = SimpleNamespace(
         told_world=lambda: World(mass=2.0), delay=0.03, unknowns=[], told=[], before=9.0, after=1.0
@@ -60,7 +60,7 @@ def test_what_is_found_of_a_plant_is_found_once_for_all_planners(monkeypatch, tm
 
 @pytest.mark.slow
 @pytest.mark.parametrize("planner", ["gauss_newton", "sampling"])
-def test_one_plant_goes_through(planner, monkeypatch, tmp_path):
+def test_one_plant_runs_from_recording_to_trials(planner, monkeypatch, tmp_path):
     monkeypatch.setattr(recover, "TRIALS", 2)
     monkeypatch.setattr(recover, "SECONDS", 3.0)
     monkeypatch.setattr("dexstack.tasks.palm_turn.PalmTurn.seconds", lambda task: 0.2)

@@ -22,9 +22,9 @@ def test_a_body_is_turned_and_counted(tmp_path, monkeypatch):
     ) and code == (not results["passed"])
 
 
-def test_what_cannot_be_turned_stays_in_the_table(monkeypatch, tmp_path):
+def test_objects_that_cannot_be_turned_stay_in_the_table(monkeypatch, tmp_path):
     row = {"family": "part", "refused": "too large", "told_apart": True}
-    monkeypatch.setattr(turning, "_turned", lambda name, args, folder: {"name": name} | row)
+    monkeypatch.setattr(turning, "turn_object", lambda name, args, folder: {"name": name} | row)
     file = tmp_path / "turning.json"
     assert turning.main(["--only", "wedge", "gear", "--json", str(file)]) == 1
     results = json.loads(file.read_text())["results"]
@@ -46,14 +46,14 @@ def test_a_round_body_that_stands_upright_is_not_in_the_sums(monkeypatch, tmp_pa
         }
         return row | {"succeeded": 4 if name == "gear" else 0}
 
-    monkeypatch.setattr(turning, "_turned", turned)
+    monkeypatch.setattr(turning, "turn_object", turned)
     file = tmp_path / "turning.json"
     assert turning.main(["--only", "torus", "gear", "--json", str(file)]) == 0
     results = json.loads(file.read_text())["results"]
     assert results["success_rate"] == 1.0 and results["trials"] == 4 and len(results["objects"]) == 2
 
 
-def test_what_was_kept_is_not_turned_again_and_an_unknown_body_is_refused(monkeypatch, tmp_path, capsys):
+def test_kept_objects_are_not_repeated_and_unknown_objects_are_rejected(monkeypatch, tmp_path, capsys):
     turned = []
     row = {
         "family": "part",
@@ -66,7 +66,7 @@ def test_what_was_kept_is_not_turned_again_and_an_unknown_body_is_refused(monkey
     }
     row["size_mm"] = np.ones(3)
     monkeypatch.setattr(
-        turning, "_turned", lambda name, args, folder: turned.append(name) or {"name": name} | row
+        turning, "turn_object", lambda name, args, folder: turned.append(name) or {"name": name} | row
     )
     asked = ["--trials", "4", "--keep", str(tmp_path / "kept")]
     assert (
