@@ -87,7 +87,7 @@ def test_the_push_ends_in_the_tick_in_which_another_joint_moves(other):
 
     start = on.plant.joint_position.copy()
     on.plant.step = touch
-    with pytest.raises(Miswired, match="joint 9 .*does not move"):
+    with pytest.raises(Miswired, match=r"joint 9 .*does not move"):
         commission(link, HAND)
     assert len(touched) == 2 and not on.hand.torque.any()
     for begin in touched:

@@ -177,19 +177,8 @@ class CanHand(BusHand):
             )
         self._check_health()
         versions = f"hardware 0x{info.hardware_version:04x}, firmware 0x{info.firmware_version:04x}"
-        return ", ".join(
-            filter(
-                None,
-                (
-                    self.serial,
-                    self.side,
-                    versions,
-                    f"{info.temperature} °C",
-                    self._calibrated,
-                    self.warning(),
-                ),
-            )
-        )
+        found = (self.serial, self.side, versions, f"{info.temperature} °C", self._calibrated, self.warning())
+        return ", ".join(filter(None, found))
 
     def stream(self) -> None:
         """Start the hand's joint angles and temperatures, and wait for the first complete set; the
