@@ -1,4 +1,4 @@
-"""Close the loop in this process: turn the foambrick, keep the trial, draw plot and film."""
+"""Run a closed loop in this process: turn the foambrick, keep the trial, draw plot and film."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,8 @@ trial = loop.run(k=0, seed=7, seconds=4.0)
 
 print(f"{trial.goal.label}: {'reached after' if trial.reached else 'not reached;'} {trial.reached_s:.1f} s")
 print(
-    f"at the end {trial.orientation_error:.3f} rad and {1e3 * trial.position_error:.1f} mm off, {trial.stalls} stalls"
+    f"errors at the end {trial.orientation_error:.3f} rad and {1e3 * trial.position_error:.1f} mm, "
+    f"{trial.stalls} stalls"
 )
 
 robot, obj, _ = loop.scene

@@ -1,4 +1,4 @@
-"""Set goals in a graph that runs, and watch it get there: start `dexstack up sim --monitor yes` (or
+"""Set goals in a running graph and follow its progress: start `dexstack up sim --monitor yes` (or
 hardware) in another terminal first.
 
 Both must be in one ROS domain: `export ROS_DOMAIN_ID=7` in both terminals.
@@ -40,7 +40,8 @@ for yaw in yaws:
     ):
         rclpy.spin_once(node, timeout_sec=0.2)
     print(
-        f"asked for {math.degrees(yaw):+.0f}°: {state['phase']}, {state['error']:.3f} rad off after {state['elapsed']:.1f} s",
+        f"asked for {math.degrees(yaw):+.0f}°: {state['phase']}, "
+        f"{state['error']:.3f} rad off after {state['elapsed']:.1f} s",
         flush=True,
     )
 

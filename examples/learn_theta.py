@@ -1,5 +1,5 @@
-"""Learn the planner's model from its own rollouts, starting from numbers that know nothing;
-held-out transitions judge."""
+"""Learn the planner's model from its own rollouts, starting from uninformed numbers; held-out transitions
+score it."""
 
 import sys
 
@@ -19,5 +19,6 @@ for point, _, _ in learn_on_policy(
 loop.planner.theta = point.theta
 trial = loop.run(k=0, seed=500, seconds=3.0)
 print(
-    f"with the learned θ: {trial.orientation_error:.3f} rad off after 3 s, mass {float(point.theta.mass):.3f} kg believed"
+    f"with the learned θ: {trial.orientation_error:.3f} rad off after 3 s, "
+    f"learned mass {float(point.theta.mass):.3f} kg"
 )

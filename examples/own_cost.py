@@ -1,5 +1,5 @@
-"""A cost, goals and a judgement of one's own; `dexstack eval` and `dexstack up sim --task` take
-this file by its path."""
+"""Your own task: cost, goals and judgement; `dexstack eval` and `dexstack up sim --task` take the path of
+this file."""
 
 from dataclasses import dataclass, replace
 
@@ -16,7 +16,7 @@ class ToAndFroWeights(PalmWeights):
 
 
 class ToAndFro(PalmTurn):
-    """Turn the object to +30° and back, over and over, with the fingers near their home pose:
+    """Turn the object to +30° and back repeatedly, with the fingers near their home pose:
 
     stage:  that of the palm turn + ω_h ‖q − q_home‖²
     """
@@ -27,14 +27,14 @@ class ToAndFro(PalmTurn):
     trials = 2
 
     def stage(self, state, goal_WO, weights):
-        """The palm turn's residuals and the joints'."""
+        """Add the joints to the palm turn's residuals."""
         import jax.numpy as jnp
 
         posture = jnp.sqrt(weights.posture_weight) * (state.q - jnp.asarray(self.robot().home, state.q.dtype))
         return jnp.concatenate([super().stage(state, goal_WO, weights), posture])
 
     def goals(self, k, seed):
-        """Without end."""
+        """Alternate without end."""
         while True:
             yield self.at_yaw(0.52)._replace(label="there")
             yield self.at_yaw(0.0)._replace(label="back")
@@ -43,7 +43,7 @@ class ToAndFro(PalmTurn):
         return 6.0
 
     def succeeded(self, outcome):
-        """Once there and once back."""
+        """Require both goals once."""
         return not outcome.dropped and len(outcome.reached_at) >= 2
 
 

@@ -1,4 +1,4 @@
-"""An object of one's own: a mesh and a YAML in a folder, and any command takes it by its path."""
+"""Your own object: a mesh and a YAML file in a folder, which any command takes by its path."""
 
 import sys
 from pathlib import Path
@@ -10,8 +10,8 @@ import dexstack
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else "results/my_prism")
 folder.mkdir(parents=True, exist_ok=True)
 
-# Six-sided, 52 mm high, in metres. Any watertight mesh does; one that is not convex is taken apart
-# (extra `decompose`).
+# Six-sided, 52 mm high, in metres. Any watertight mesh works; a non-convex one is decomposed (extra
+# `decompose`).
 trimesh.creation.cylinder(radius=0.03, height=0.052, sections=6).export(folder / "prism.obj")
 (folder / "prism.yaml").write_text(
     """

@@ -1,13 +1,13 @@
 """Exact model: `--set model=examples/models/qp.py`.
 
-The step problem by a primal–dual interior-point method, the reference for the other models. With z = Q^½ dq, z_q = Q^-½ b and unit rows n_i [15–17] the problem is a projection on half-spaces
-and its central path
+The step problem by a primal–dual interior-point method, the reference for the other models. With
+z = Q^½ dq, z_q = Q^-½ b and unit rows n_i [15–17] the problem is a projection on half-spaces and its
+central path
 
     z − z_q + Nᵀ λ = 0,     N z + β + s = 0,     s_i λ_i = μ,     s, λ > 0
 
-followed to a small μ by a fixed number of Newton steps. On the path the solution is smooth in force
-and distances: with D = diag(λ/s), ∂z/∂z_q = (I + Nᵀ D N)⁻¹ and ∂z/∂β =
-−(I + Nᵀ D N)⁻¹ Nᵀ D.
+is followed to a small μ by a fixed number of Newton steps. On the path the solution is smooth in force
+and distances: with D = diag(λ/s), ∂z/∂z_q = (I + Nᵀ D N)⁻¹ and ∂z/∂β = −(I + Nᵀ D N)⁻¹ Nᵀ D.
 """
 
 from __future__ import annotations

@@ -307,7 +307,7 @@ def _draw(curves: list[np.ndarray], reference: float, title: str, in_time: Study
     return figure
 
 
-def _motion(system: HydroelasticSystem, seconds: float, samples: int = 40) -> np.ndarray:
+def sampled_motion(system: HydroelasticSystem, seconds: float, samples: int = 40) -> np.ndarray:
     """(samples, 3) x, y and yaw·R of a coin that starts at 0.5 m/s with ε₀ = 1 [m]."""
     rim = 0.5 / np.sqrt(2.0)
     system.data.qvel[:] = rim, 0, 0, 0, 0, rim / systems.COIN_RADIUS
@@ -322,11 +322,11 @@ def _motion(system: HydroelasticSystem, seconds: float, samples: int = 40) -> np
     return np.array(rows)
 
 
-def _order(x: np.ndarray, errors: np.ndarray) -> float:
+def observed_order(x: np.ndarray, errors: np.ndarray) -> float:
     return float(np.polyfit(np.log(x), np.log(errors), 1)[0])
 
 
-def _study(motions: list[np.ndarray]) -> np.ndarray:
+def relative_errors(motions: list[np.ndarray]) -> np.ndarray:
     """Return the relative errors of all motions but the last, which is the reference."""
     exact = motions[-1]
     return np.array([np.linalg.norm(m - exact) / np.linalg.norm(exact) for m in motions[:-1]])
@@ -334,15 +334,19 @@ def _study(motions: list[np.ndarray]) -> np.ndarray:
 
 def _step_study(scheme: int) -> tuple[np.ndarray, np.ndarray, float]:
     steps = np.array([4e-3, 2e-3, 1e-3, 5e-4])
-    errors = _study([_motion(systems.coin(dt, scheme, segments=32), 0.16) for dt in (*steps, 5e-5)])
-    return steps, errors, _order(steps, errors)
+    errors = relative_errors(
+        [sampled_motion(systems.coin(dt, scheme, segments=32), 0.16) for dt in (*steps, 5e-5)]
+    )
+    return steps, errors, observed_order(steps, errors)
 
 
 def _mesh_study(scheme: int, dt: float) -> tuple[np.ndarray, np.ndarray, float]:
     rings = np.array([1, 2, 4])
-    errors = _study([_motion(systems.coin(dt, scheme, segments=6 * n, rings=n), 0.16) for n in (*rings, 16)])
+    errors = relative_errors(
+        [sampled_motion(systems.coin(dt, scheme, segments=6 * n, rings=n), 0.16) for n in (*rings, 16)]
+    )
     sizes = 1e3 * systems.COIN_RADIUS / rings
-    return sizes, errors, _order(sizes, errors)
+    return sizes, errors, observed_order(sizes, errors)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

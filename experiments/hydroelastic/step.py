@@ -153,6 +153,7 @@ class _DrakeGripper:
     polygons."""
 
     def __init__(self, size: float, grip_force: float, scheme: str) -> None:
+        """Build the plant, in one piece because its parts refer to each other."""
         try:
             from pydrake import all as drake
         except ImportError:
@@ -261,6 +262,26 @@ class _DrakeGripper:
         return float(self._plant.EvalBodyPoseInWorld(self._context, self._bar).translation()[2])
 
 
+def _figures(level: Level) -> dict[str, Any]:
+    ours = float(np.median(level.ours))
+    peer = float(np.median(level.peer)) if level.peer.size else None
+    return {
+        "motion": level.motion,
+        "size_m": level.size,
+        "grip_N": level.force,
+        "faces": level.faces,
+        "peer_faces": level.peer_faces,
+        "step_s": times(level.ours),
+        "ours_s": ours,
+        "peer_s": peer,
+        "ratio": peer / ours if peer else None,
+        "newton_iterations": level.iterations,
+        "worst_residual": level.worst_residual,
+        "unsolved": level.unsolved,
+        "height_difference_m": level.height_difference,
+    }
+
+
 def step(args: argparse.Namespace) -> Outcome:
     """Run all levels and judge them."""
     chosen = [(size, args.force) for size in args.sizes] if args.sizes else LEVELS
@@ -269,47 +290,25 @@ def step(args: argparse.Namespace) -> Outcome:
         f"the kernels"
     )
     levels = time_steps(chosen, args)
-    rows: list[list[Any]] = []
+    figures = [_figures(level) for level in levels]
     results: dict[str, Any] = {
         "core": args.core,
         "scheme": args.scheme,
         "peer": {"name": f"Drake, {args.scheme}", "version": peer_version()},
-        "levels": [],
+        "levels": figures,
     }
-    for level in levels:
-        ours = float(np.median(level.ours))
-        peer = float(np.median(level.peer)) if level.peer.size else None
-        results["levels"].append(
-            {
-                "motion": level.motion,
-                "size_m": level.size,
-                "grip_N": level.force,
-                "faces": level.faces,
-                "peer_faces": level.peer_faces,
-                "step_s": times(level.ours),
-                "ours_s": ours,
-                "peer_s": peer,
-                "ratio": peer / ours if peer else None,
-                "newton_iterations": level.iterations,
-                "worst_residual": level.worst_residual,
-                "unsolved": level.unsolved,
-                "height_difference_m": level.height_difference,
-            }
-        )
-        share = ours / peer if peer else None
-        rows.append(
-            [
-                level.motion,
-                1e3 * level.size,
-                level.force,
-                level.faces,
-                1e6 * ours,
-                1e6 * peer if peer else None,
-                share,
-                level.iterations,
-                level.worst_residual,
-            ]
-        )
+    keys = ("motion", "mm", "grip_N", "faces", "ours", "peer", "share", "newton_iterations", "worst_residual")
+    shown = [
+        {
+            "mm": 1e3 * f["size_m"],
+            "ours": 1e6 * f["ours_s"],
+            "peer": 1e6 * f["peer_s"] if f["peer_s"] else None,
+            "share": f["ours_s"] / f["peer_s"] if f["peer_s"] else None,
+        }
+        | f
+        for f in figures
+    ]
+    rows = [[row[key] for key in keys] for row in shown]
     worst = max((row[6] for row in rows if row[6] is not None), default=None)
     solved = all(level.unsolved == 0 for level in levels)
     kept = worst is None or worst <= args.ratio
@@ -319,7 +318,7 @@ def step(args: argparse.Namespace) -> Outcome:
         verdict += (
             f"; at most {worst:.3f} of Drake's time (limit {args.ratio:g}): {'kept' if kept else 'not kept'}"
         )
-    columns = (
+    columns = [
         "motion",
         "mesh [mm]",
         "grip [N]",
@@ -329,7 +328,7 @@ def step(args: argparse.Namespace) -> Outcome:
         "share",
         "Newton",
         "residual",
-    )
+    ]
     return Outcome(
         results, None, [table(f"one step of the gripper, core {args.core}", columns, rows), verdict]
     )

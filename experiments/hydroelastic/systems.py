@@ -10,8 +10,8 @@ import numpy as np
 
 from dexengines.forces import contactless
 from dexengines.hydroelastic import shapes
-from dexengines.hydroelastic.convex import LAGGED, SAP
 from dexengines.hydroelastic.fields import RigidMesh
+from dexengines.hydroelastic.problem import LAGGED, SAP
 from dexengines.hydroelastic.system import Geometry, HydroelasticSystem
 
 SCHEMES = {"lagged": LAGGED, "sap": SAP}
@@ -95,20 +95,14 @@ def coin(
     return system
 
 
-def _fingers(spec: mujoco.MjSpec, radius: float) -> None:
-    """Add two fingers on slides along y, pressed together about a handle of ``radius``."""
+def _fingers(spec: mujoco.MjSpec) -> None:
+    """Add two fingers on slides along y, pressed together about the bar."""
     for name, side in (("left", -1.0), ("right", 1.0)):
-        finger = spec.worldbody.add_body(name=name, pos=(0.0, side * (radius + FINGER_AXES[1]), 0.0))
+        finger = spec.worldbody.add_body(name=name, pos=(0.0, side * (BAR_RADIUS + FINGER_AXES[1]), 0.0))
         finger.add_joint(
             name=name, type=mujoco.mjtJoint.mjJNT_SLIDE, axis=(0.0, -side, 0.0), damping=(1.0, 0.0, 0.0)
         )
         _inertial(finger, FINGER_MASS, (1e-4, 1e-4, 1e-4))
-        finger.add_geom(
-            type=mujoco.mjtGeom.mjGEOM_ELLIPSOID,
-            size=FINGER_AXES,
-            friction=(GRIP_FRICTION, 0.0, 0.0),
-            condim=3,
-        )
 
 
 def _gripping(size: float) -> list[Geometry]:
@@ -127,7 +121,7 @@ BAR_RADIUS, BAR_LENGTH, BAR_MASS = 0.01, 0.16, 0.1
 def gripper_spec(dt: float) -> mujoco.MjSpec:
     """Return two fingers with a bar between them."""
     spec = _spec(dt)
-    _fingers(spec, BAR_RADIUS)
+    _fingers(spec)
     bar = spec.worldbody.add_body(name="bar", quat=ALONG_X)
     bar.add_freejoint()
     _inertial(bar, BAR_MASS, cylinder_inertia(BAR_MASS, BAR_RADIUS, BAR_LENGTH))

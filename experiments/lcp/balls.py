@@ -1,10 +1,10 @@
 """One ball is aimed so that another ends at a point: error in continuous time, iterations, time of
 a gradient.
 
-Beside it the same aim by Nelder–Mead, which sees values only. Timed is one gradient of where the
-struck ball ends, by the start state and all controls of 20 steps. Nimble, where ``--nimble`` names
-a Python that has it, runs in the same run: the same gradient from the same start by its compiled
-part (no torch is timed). Both stand beside the gradient in closed form. No ratio is asked for.
+The same aim is found by Nelder–Mead, from values only. Timed is one gradient of the struck ball's
+final position by the start state and all controls of 20 steps. With ``--nimble`` Nimble computes
+the same gradient in the same run, by its compiled part (without torch). Both are compared with the
+gradient in closed form. No ratio is asked for.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import trimesh
+from matplotlib.figure import Figure
 from scipy.optimize import minimize
 
 from dexengines.lcp import gradient
@@ -30,16 +31,16 @@ from experiments.lcp import systems
 from experiments.lcp.check import SubstepCheck, contact_results, panel, watched
 
 TARGET = np.array([0.3, 0.2])
-"""Where the struck ball is to end [m]."""
+"""Target of the struck ball [m]."""
 START = np.array([4.0, -0.1])
-"""Velocity that aiming begins with [m/s]."""
+"""Initial velocity of the search [m/s]."""
 SAMPLES = 300
-"""Gradients timed."""
+"""Number of gradients timed."""
 
 
 def two_balls_in_closed_form(velocity: np.ndarray, duration: float = 0.2) -> np.ndarray:
-    """Where the struck ball ends: elastic, frictionless spheres of equal mass in continuous
-    time."""
+    """Return the struck ball's final position: elastic, frictionless spheres of equal mass in
+    continuous time."""
     start, radius = np.array([-0.4, 0.0]), 0.05
     a, b, c = velocity @ velocity, start @ velocity, start @ start - 4.0 * radius**2
     hit = (-b - np.sqrt(b * b - a * c)) / a
@@ -54,7 +55,8 @@ def _balls_once(system: LcpSystem, velocity: np.ndarray) -> gradient.Rollout:
 
 
 def _zeroth_order(system: LcpSystem, tolerance: float) -> list[float]:
-    """Distance from the target in continuous time, after every rollout of a Nelder–Mead search."""
+    """Return the distance from the target in continuous time after every rollout of a Nelder–Mead
+    search."""
     misses: list[float] = []
 
     def loss(velocity: np.ndarray) -> float:
@@ -73,13 +75,13 @@ def _zeroth_order(system: LcpSystem, tolerance: float) -> list[float]:
 
 
 def _gradient_once(system: LcpSystem, velocity: np.ndarray) -> np.ndarray:
-    """(2,) of the struck ball's x at the end by the start velocity of the other; those by all else
-    are taken, too."""
+    """Return the gradient (2,) of the struck ball's final x by the other's start velocity; those by
+    all other inputs are computed, too."""
     return gradient.vjp(system, _balls_once(system, velocity), np.eye(8)[2], ("q", "v", "tau"))["v"][:2]
 
 
 def _exact_gradient(velocity: np.ndarray) -> np.ndarray:
-    """The same in continuous time: differences of the closed form of fourth order."""
+    """Return the same in continuous time, by fourth-order differences of the closed form."""
     h, parts = 1e-3, []
     for e in np.eye(2):
         at = lambda c: two_balls_in_closed_form(velocity + c * h * e)[0]  # noqa: E731, B023
@@ -111,7 +113,7 @@ def balls(tolerance: float = 1e-9, nimble: Path | None = None) -> Outcome:
 
     Args:
         tolerance: distance from the target at which it ends [m].
-        nimble: a Python with nimblephysics, to time its compiled part beside.
+        nimble: a Python with nimblephysics, whose compiled part is timed, too.
     """
     system = systems.two_balls()
     directions = {"v": np.eye(2, 4)}
@@ -156,8 +158,45 @@ def balls(tolerance: float = 1e-9, nimble: Path | None = None) -> Outcome:
             misses[-1] <= tolerance and iterations <= 6 and check.smallest > 0.0 and mesh_check.smallest > 0.0
         ),
     }
+    figure = _figure(track[0], track[-1], f"{misses[-1]:.1e} m from the target after {iterations} iterations")
+    lines = [
+        f"start velocity ({velocity[0]:.7f}, {velocity[1]:.7f}) m/s after {iterations} Gauss–Newton "
+        "iterations; "
+        f"the struck ball ends {misses[-1]:.1e} m from the target in continuous time",
+        f"the same with balls of 320 triangles: {mesh_miss:.1e} m",
+        f"Nelder–Mead from the same start: {len(searched)} rollouts to {min(searched):.1e} m",
+        f"20 steps forward and the gradient by start state and controls: {1e6 * ours:.0f} µs, off by "
+        f"{results['gradient_error']:.1e} of {np.abs(exact).max():.2f}",
+    ]
+    if nimble is not None:
+        more, line = _compared(nimble_core(nimble, velocity), exact, ours)
+        results |= more
+        lines.append(line)
+    return Outcome(results, figure, lines)
+
+
+def _compared(core: dict[str, Any], exact: np.ndarray, ours: float) -> tuple[dict[str, Any], str]:
+    """Return results of Nimble's gradient, and a line that describes them."""
+    miss = float(np.linalg.norm(np.array(core["end"])[2:4] - TARGET))
+    off = float(np.abs(np.array(core["gradient"]) - exact).max())
+    ratio = core["seconds"] / ours
+    results = {
+        "peer": {"name": "Nimble, compiled part", "version": core["version"]},
+        "peer_s": core["seconds"],
+        "peer_error_m": miss,
+        "peer_gradient_error": off,
+        "ratio": ratio,
+    }
+    return results, (
+        f"Nimble's compiled part, the same: {1e6 * core['seconds']:.0f} µs, {ratio:.1f} times ours, "
+        f"off by {off:.1e}; from the same velocity its ball ends {miss:.1e} m from the target"
+    )
+
+
+def _figure(first: np.ndarray, last: np.ndarray, title: str) -> Figure:
+    """Draw the first and the last rollout."""
     figure, ax = panel()
-    for q, alpha, label in ((track[0], 0.35, "first guess"), (track[-1], 1.0, "solution")):
+    for q, alpha, label in ((first, 0.35, "first guess"), (last, 1.0, "solution")):
         ax.plot(q[:, 0], q[:, 1], "o-", ms=3, color=BLUE, alpha=alpha, label=f"struck by, {label}")
         ax.plot(q[:, 2], q[:, 3], "o-", ms=3, color=PINK, alpha=alpha, label=f"struck, {label}")
     ax.plot(*TARGET, "*", ms=14, color=GREEN, label="target")
@@ -165,31 +204,10 @@ def balls(tolerance: float = 1e-9, nimble: Path | None = None) -> Outcome:
         aspect="equal",
         xlabel="x [m]",
         ylabel="y [m]",
-        title=f"{misses[-1]:.1e} m from the target after {iterations} iterations",
+        title=title,
     )
     ax.legend(fontsize=8)
-    lines = [
-        f"start velocity ({velocity[0]:.7f}, {velocity[1]:.7f}) m/s after {iterations} Gauss–Newton iterations; the struck ball ends "
-        f"{misses[-1]:.1e} m from the target in continuous time",
-        f"the same with balls of 320 triangles: {mesh_miss:.1e} m",
-        f"Nelder–Mead from the same start: {len(searched)} rollouts to {min(searched):.1e} m",
-        f"20 steps forward and the gradient by start state and controls: {1e6 * ours:.0f} µs, off by {results['gradient_error']:.1e} of "
-        f"{np.abs(exact).max():.2f}",
-    ]
-    if nimble is not None:
-        core = nimble_core(nimble, velocity)
-        miss = float(np.linalg.norm(np.array(core["end"])[2:4] - TARGET))
-        off = float(np.abs(np.array(core["gradient"]) - exact).max())
-        results |= {
-            "peer": {"name": "Nimble, compiled part", "version": core["version"]},
-            "peer_s": core["seconds"],
-        }
-        results |= {"peer_error_m": miss, "peer_gradient_error": off, "ratio": core["seconds"] / ours}
-        lines.append(
-            f"Nimble's compiled part, the same: {1e6 * core['seconds']:.0f} µs, {results['ratio']:.1f} times ours, off by {off:.1e}; from "
-            f"the same velocity its ball ends {miss:.1e} m from the target"
-        )
-    return Outcome(results, figure, lines)
+    return figure
 
 
 def _polygon_balls() -> LcpSystem:
@@ -200,14 +218,14 @@ def _polygon_balls() -> LcpSystem:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(
         __spec__.name,
         __doc__,
         lambda args: balls(nimble=args.nimble),
         argv,
         arguments=lambda p: p.add_argument(
-            "--nimble", type=Path, metavar="PYTHON", help="a Python that has nimblephysics, timed beside"
+            "--nimble", type=Path, metavar="PYTHON", help="a Python with nimblephysics, which is timed, too"
         ),
     )
 

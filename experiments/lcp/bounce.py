@@ -14,7 +14,7 @@ from experiments.lcp.check import SubstepCheck, contact_results, panel
 
 
 def bounce() -> Outcome:
-    """The paper's figure 2: how the height after an elastic bounce follows the height before it."""
+    """Draw the paper's figure 2: height after an elastic bounce against the height before it."""
     system = systems.bouncing_ball()
     heights, ends, slopes, check = np.linspace(0.1005, 0.1195, 39), [], [], SubstepCheck(system)
     for y in heights:
@@ -48,7 +48,7 @@ def bounce() -> Outcome:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, lambda args: bounce(), argv)
 
 

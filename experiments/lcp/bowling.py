@@ -1,4 +1,4 @@
-"""A ball at 10 m/s into ten pins: no intersection at any sub-step, no energy gained."""
+"""A ball at 10 m/s into ten pins: no intersection at any substep, no energy gained."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from experiments.lcp.check import contact_results, panel, sound, watched
 
 
 def bowling(steps: int = 100) -> Outcome:
-    """A ball at 10 m/s into ten pins."""
+    """Simulate a ball at 10 m/s into ten pins."""
     system = systems.bowling()
     energy = [system.energy()]
     q, _, check = watched(system, steps, lambda k: energy.append(system.energy()))
@@ -43,14 +43,16 @@ def bowling(steps: int = 100) -> Outcome:
     )
     ax.legend(fontsize=8)
     lines = [
-        f"{fallen} pins fall; {check.checked} configurations checked, smallest distance {check.smallest:.1e} m",
-        f"energy: {100 * energy[-1] / energy[0]:.1f} % left, never above the start; largest rise within the run {100 * gain:.2g} %",
+        f"{fallen} pins fall; {check.checked} configurations checked, "
+        f"smallest distance {check.smallest:.1e} m",
+        f"energy: {100 * energy[-1] / energy[0]:.1f} % left, never above the start; "
+        f"largest rise within the run {100 * gain:.2g} %",
     ]
     return Outcome(results, figure, lines)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, lambda args: bowling(), argv)
 
 

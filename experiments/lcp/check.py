@@ -1,4 +1,4 @@
-"""Exact distances by an independent library, at the end of every sub-step; runs watched by them."""
+"""Exact distances by an independent library at the end of every substep."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from dexengines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
 
 COARSE = 1e-9
-"""Distance below which coal's, found to 1e-10, does not say whether two bodies meet [m]."""
+"""Distance [m] below which coal's, accurate to 1e-10, does not decide whether two bodies meet."""
 
 
 class SubstepCheck:
     """Smallest distance of any pair that may touch, as coal computes it from MuJoCo's poses.
 
-    Closer than :data:`COARSE`, overlaps by less than that included, it is what the engine finds
-    along the direction that separates the two: that no point of one lies beyond any of the other
-    along a direction is a proof, whoever names the direction.
+    Below :data:`COARSE` in size, it is the engine's bound along a separating direction, which
+    proves the separation independently of how the direction was found.
 
     Raises:
         ConfigError: coal is not installed.
@@ -41,8 +40,8 @@ class SubstepCheck:
         """Smallest distance so far [m]; configurations checked."""
         sh = system.world.shapes
         self.solids, self.beyond = [], []
-        """By geometry: coal's shape and its pose on the body; by how much the geometry is
-        thicker."""
+        """By geometry: coal's shape and its pose on the body; excess of the geometry's
+        thickness."""
         for k, g in enumerate(system.geometries):
             points = sh.vertex[sh.vertex_start[k] : sh.vertex_start[k + 1]]
             self.beyond.append(0.0 if len(points) <= 2 and g.disc == 0.0 else g.radius)
@@ -66,7 +65,7 @@ class SubstepCheck:
         return coal.Convex.convexHull(cloud, True, "Qt"), np.zeros(3), np.eye(3)
 
     def after_step(self) -> None:
-        """Check every configuration that the system's last step went through."""
+        """Check every configuration at the end of a move of the system's last step."""
         tape = self.system.tape
         for i in range(tape.size[0]):
             if tape.op[i, 0] == MOVE:
@@ -121,7 +120,7 @@ class SubstepCheck:
 
 
 def panel(width: float = 6.5, height: float = 3.8) -> tuple[Figure, Any]:
-    """A figure of one panel, its size in inches."""
+    """Return a figure of one panel, its size in inches."""
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots()
 
@@ -129,8 +128,8 @@ def panel(width: float = 6.5, height: float = 3.8) -> tuple[Figure, Any]:
 def watched(
     system: LcpSystem, steps: int, drive: Callable[[int], None] | None = None
 ) -> tuple[np.ndarray, np.ndarray, SubstepCheck]:
-    """Simulate with every sub-step's distances checked. Configurations (steps + 1, Q), velocities,
-    the check."""
+    """Simulate and check the distances of every substep; return configurations (steps + 1, Q),
+    velocities, the check."""
     check = SubstepCheck(system)
     q, v = [system.q.copy()], [system.v.copy()]
     for k in range(steps):
@@ -144,7 +143,7 @@ def watched(
 
 
 def contact_results(system: LcpSystem, check: SubstepCheck) -> dict[str, object]:
-    """What the distances and the engine's counters say of a run."""
+    """Return a run's distances and counts."""
     return {
         "intersections": {
             "checked": check.checked,
@@ -157,6 +156,6 @@ def contact_results(system: LcpSystem, check: SubstepCheck) -> dict[str, object]
 
 
 def sound(system: LcpSystem, check: SubstepCheck) -> bool:
-    """Whether nothing overlapped and no contact problem was left unsolved."""
+    """Return whether no bodies overlapped and no contact problem was left unsolved."""
     c = system.counts
     return check.smallest > 0.0 and not (c[record.UNSOLVED] or c[record.OVERLAPS])

@@ -14,7 +14,7 @@ from experiments.lcp.check import contact_results, panel, sound, watched
 
 
 def cubes(steps: int = 150) -> Outcome:
-    """A cube slides into another; both come to rest."""
+    """Simulate a cube that slides into another, until both rest."""
     system = systems.two_cubes()
     _, v, check = watched(system, steps)
     speed = v[:, [0, 6]]
@@ -44,14 +44,16 @@ def cubes(steps: int = 150) -> Outcome:
     ax.set(xlabel="time [s]", ylabel="speed [m/s]", title="a cube hits a cube at 0.5 m")
     ax.legend()
     lines = [
-        f"deceleration within {before:.1e} m/s per step before the impact, {after:.1e} after it; at rest at the end within {rest:.1e} m/s",
-        f"sum of speeds over the step of the impact: {impulse:.1e} m/s besides one cube's friction; smallest gap {check.smallest:.1e} m",
+        f"deceleration within {before:.1e} m/s per step before the impact, {after:.1e} after it; at rest "
+        f"at the end within {rest:.1e} m/s",
+        f"sum of speeds over the step of the impact: {impulse:.1e} m/s besides one cube's friction; "
+        f"smallest gap {check.smallest:.1e} m",
     ]
     return Outcome(results, figure, lines)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, lambda args: cubes(), argv)
 
 

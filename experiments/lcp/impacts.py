@@ -20,14 +20,14 @@ from experiments.lcp import systems
 TOUCHING = 1e-12
 """Gap of balls that meet at the same instant [m]."""
 ASKED = 1e-12
-"""Share by which momentum may change and energy may grow."""
+"""Tolerance of momentum and gain of energy, relative."""
 CORNERS = np.array([[1.0, 1.0, 1.0], [1.0, -1.0, -1.0], [-1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]])
-"""Of a tetrahedron."""
+"""Corners of a tetrahedron."""
 
 
 def row(masses: ArrayLike, restitution: float) -> LcpSystem:
-    """Balls of r 0.05 that touch in a row, their places along it their only coordinates; no
-    gravity."""
+    """Return balls of r 0.05 that touch in a row, with their positions along it as only
+    coordinates; no gravity."""
     spec = mujoco.MjSpec()
     spec.option.timestep, spec.option.gravity = 0.01, (0.0, 0.0, 0.0)
     balls = []
@@ -42,8 +42,8 @@ def row(masses: ArrayLike, restitution: float) -> LcpSystem:
 
 
 def cluster(rng: np.random.Generator, friction: float) -> LcpSystem:
-    """Four turning balls that touch each other and meet at once; masses and restitution differ from
-    ball to ball."""
+    """Return four turning balls that touch each other and meet at once, with different masses and
+    restitution."""
     names, masses = [f"ball{i}" for i in range(4)], rng.uniform(0.5, 3.0, 4)
     model = systems.free_bodies(
         {n: (m, (4e-4 * m,) * 3) for n, m in zip(names, masses, strict=True)}, dt=1e-3, gravity=0.0
@@ -58,8 +58,8 @@ def cluster(rng: np.random.Generator, friction: float) -> LcpSystem:
 
 
 def between_walls(speed: float) -> LcpSystem:
-    """A ball without loss, 2 cm of room, several bounces a step; the walls are balls of 1e9 times
-    its mass."""
+    """Return a lossless ball in 2 cm between walls, balls of 1e9 times its mass, with several
+    bounces a step."""
     system = row((1e9, 1.0, 1e9), 1.0)
     system.q[:] = -0.12, 0.0, 0.12
     system.v[1] = speed
@@ -67,7 +67,7 @@ def between_walls(speed: float) -> LcpSystem:
 
 
 def responses(system: LcpSystem) -> list[tuple[tuple[np.ndarray, float], tuple[np.ndarray, float]]]:
-    """Velocities and kinetic energy before and after every impact of the last step."""
+    """Return velocities and kinetic energy before and after every impact of the last step."""
     tape, found = system.tape, []
     q, v = system.q.copy(), system.v.copy()
     for k in range(1, tape.size[0]):
@@ -82,15 +82,15 @@ def responses(system: LcpSystem) -> list[tuple[tuple[np.ndarray, float], tuple[n
 
 
 def momenta(system: LcpSystem, v: np.ndarray) -> np.ndarray:
-    """(3,) of free bodies, (1,) of a row."""
+    """Return the momentum (3,) of free bodies, (1,) of a row."""
     return system.parameters.mass[1:] @ (
         v.reshape(-1, 6)[:, :3] if system.model.jnt_type[0] == mujoco.mjtJoint.mjJNT_FREE else v[:, None]
     )
 
 
 def changes(system: LcpSystem, steps: int = 1) -> dict[str, float]:
-    """Change of momentum, as a share of all balls' together, and greatest gain of energy of one
-    impact, as a share of it."""
+    """Return the relative change of momentum and the greatest relative gain of energy in one
+    impact."""
     weight, start, gain, impacts = (
         np.repeat(system.parameters.mass[1:], system.v.size // (system.model.nbody - 1)),
         system.v.copy(),
@@ -111,7 +111,7 @@ def changes(system: LcpSystem, steps: int = 1) -> dict[str, float]:
 
 
 def impacts(args: argparse.Namespace) -> Outcome:
-    """All scenes."""
+    """Simulate all scenes."""
     rng, found, cradle = np.random.default_rng(args.seed), {}, 0.0
     found["cradle"] = []
     for moving in range(1, 5):
@@ -136,7 +136,8 @@ def impacts(args: argparse.Namespace) -> Outcome:
         for name, rows in found.items()
     }
     lines = [
-        f"{name}: {r['scenes']} scenes, {r['impacts']} impacts, momentum within {r['momentum']:.1e}, energy at most {r['energy_gain']:+.1e}"
+        f"{name}: {r['scenes']} scenes, {r['impacts']} impacts, momentum within {r['momentum']:.1e}, "
+        f"energy at most {r['energy_gain']:+.1e}"
         for name, r in runs.items()
     ]
     lines.append(f"cradle: speeds within {cradle:.1e} m/s of the textbook's")
@@ -150,11 +151,11 @@ def impacts(args: argparse.Namespace) -> Outcome:
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scenes", type=int, default=300, help="random scenes of each kind")
-    parser.add_argument("--seed", type=int, default=0, help="of the draws")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the scenes")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, impacts, argv, arguments=_arguments)
 
 

@@ -1,8 +1,8 @@
 """Distances by coal at every substep of the experiments of this folder that move bodies.
 
-With ``--configurations N`` random scenes follow until N configurations were checked: boxes, cylinders,
-hulls, concave bodies, stacks, and a cube over the hand that is to hold it, 10 µm to 10 mm apart. They
-fall, tip, slide and come to rest.
+With ``--configurations N`` random scenes follow until N configurations were checked: boxes,
+cylinders, hulls, concave bodies, stacks, and a cube over the hand that is to hold it, 10 µm to 10
+mm apart. They fall, tip, slide and come to rest.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def _gap(rng: np.random.Generator) -> float:
 
 
 def random_scenes(configurations: int, seed: int) -> dict[str, dict]:
-    """Simulate random scenes, the kinds in turn, until a number of configurations were checked; return
-    ``scenes``, ``checked``, ``failed`` and ``worst`` by kind."""
+    """Simulate random scenes, the kinds in turn, until a number of configurations were checked;
+    return ``scenes``, ``checked``, ``failed`` and ``worst`` by kind."""
     found = {kind: {"scenes": 0, "checked": 0, "failed": 0, "worst": np.inf} for kind in KINDS}
     scene, total, said = 0, 0, time.monotonic()
     while total < configurations:
@@ -65,14 +65,15 @@ def random_scenes(configurations: int, seed: int) -> dict[str, dict]:
         if time.monotonic() - said > EVERY:
             said = time.monotonic()
             note(
-                f"{total} of {configurations} configurations, {sum(r['failed'] for r in found.values())} scenes with intersections"
+                f"{total} of {configurations} configurations, {sum(r['failed'] for r in found.values())} "
+                "scenes with intersections"
             )
     return {f"random {kind}": row for kind, row in found.items() if row["scenes"]}
 
 
 def _counted(results: dict) -> list[tuple[int, int, float]]:
-    """Return every ``intersections`` entry of nested results: configurations checked, failed, smallest
-    distance."""
+    """Return every ``intersections`` entry of nested results: configurations checked, failed,
+    smallest distance."""
     found = []
     for key, value in results.items():
         if key == "intersections":
@@ -102,7 +103,7 @@ def intersections(args: argparse.Namespace) -> Outcome:
     figure = Figure(figsize=(6.5, 4.4), layout="constrained")
     ax = figure.subplots()
     ax.barh(list(results), np.maximum(worst, 1e-18), color=[GREY if w > 0.0 else PINK for w in worst])
-    ax.set(xscale="log", xlabel="smallest distance [m]", title="distances at every sub-step, by coal")
+    ax.set(xscale="log", xlabel="smallest distance [m]", title="distances at every substep, by coal")
     total = sum(r["checked"] for r in results.values())
     passed = not any(r["failed"] for r in results.values()) and total >= args.configurations
     return Outcome({"configurations": total, "checks": results, "passed": passed}, figure, lines, args.seed)
@@ -122,7 +123,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, intersections, argv, arguments=_arguments)
 
 

@@ -1,5 +1,5 @@
-"""The two balls in Nimble, run as a script by a Python that has it: prints seconds of 20 steps
-forward and backward, the gradient, and its version.
+"""The two balls in Nimble, run as a script by a Python with nimblephysics: prints the time of 20
+steps forward and backward, the gradient, and its version.
 
 Nimble needs numpy < 2 and so an environment of its own; only its compiled part is used, so that no
 torch is timed.

@@ -1,4 +1,4 @@
-"""Random scenes that start with bodies inside each other: what becomes of them.
+"""Random scenes that start with bodies inside each other, and how they end.
 
 Boxes, cylinders, random hulls, angle irons and channels (concave, of convex parts) and stacks of
 boxes overlap the floor and each other by 1 µm to 5 mm, a cube the Allegro hand that is to hold it.
@@ -8,8 +8,8 @@ forces put in, by more than 1e-6 of it or 1e-6 J, and no pair was ever deeper th
 A jammed box, in a slot narrower than it is, cannot come
 out: that scene passes if it is refused by the names of box and walls.
 
-What forces F put in is counted sub-step by sub-step. With h of a step left, contacts would leave
-the velocity u at its end; a sub-step of length s moves bodies by s u, and takes their velocity from
+What forces F put in is counted substep by substep. With h of a step left, contacts would leave
+the velocity u at its end; a substep of length s moves bodies by s u, and takes their velocity from
 v to v + s/h (u − v). That changes the kinetic energy by at most s/h of u·M(u − v), which is s F·u
 and the work of contacts along u, of which there is none. At start and end of a whole step
 velocities may be small that were not so in between, where a contact was met. The push moves bodies,
@@ -53,22 +53,22 @@ from experiments.lcp import systems as scenes
 
 KINDS = ("boxes", "cylinders", "hulls", "concave", "stack", "hand", "jammed")
 SPREAD = 1e-6
-"""What the kinetic energy may exceed its bound by, of 1 J and of itself."""
+"""Tolerance of the bound of the kinetic energy, absolute [J] and relative."""
 DEEPEST = 0.01
 """Depth that no push allows [m]: twice the deepest start."""
 AFTER = 0.1
-"""Time for which a scene is watched once all pairs are apart [s]: twice what the push takes for the
-deepest start."""
+"""Time for which a scene is watched once all pairs are apart [s], twice the time of the push from
+the deepest start."""
 LOOK = 0.01
-"""Time between two looks at all distances [s]; energies are looked at in every step."""
+"""Time between checks of all distances [s]; energies are checked in every step."""
 BATCH = 350
 """Scenes between two lines of progress."""
 SHOWN = 20
-"""Scenes that did not pass, at most so many of which are named."""
+"""Most scenes that did not pass and are named."""
 
 
 class End(Enum):
-    """What became of a scene."""
+    """Result of a scene."""
 
     PARTED = "parted"
     REFUSED = "refused by name"
@@ -79,7 +79,7 @@ class End(Enum):
 
 @cache
 def _concave() -> list[list[np.ndarray]]:
-    """Corners of the convex parts of an angle iron and a channel."""
+    """Return corners of the convex parts of an angle iron and a channel."""
     angle = np.array([[0, 0], [0.08, 0], [0.08, 0.02], [0.02, 0.02], [0.02, 0.08], [0, 0.08]])
     channel = np.array(
         [[0, 0], [0.1, 0], [0.1, 0.07], [0.08, 0.07], [0.08, 0.02], [0.02, 0.02], [0.02, 0.07], [0, 0.07]]
@@ -113,8 +113,7 @@ def _depth(rng: np.random.Generator) -> float:
 
 
 def _lower(system: LcpSystem, height: int, name: str, below: set[str], depth: float) -> None:
-    """Lower coordinate ``height`` until what ``name`` begins with is as deep in one of
-    ``below``."""
+    """Lower coordinate ``height`` until body ``name`` is at a depth in one of ``below``."""
     bodies = [{x.split("/")[0] for x in pair} for pair in system.gaps()]
     watched = [k for k, pair in enumerate(bodies) if name in pair and pair & below]
     gaps = np.empty(len(bodies))
@@ -127,7 +126,7 @@ def _lower(system: LcpSystem, height: int, name: str, below: set[str], depth: fl
 
 
 def _jammed(rng: np.random.Generator) -> LcpSystem:
-    """A box over a floor between two walls, each of which it overlaps."""
+    """Return a box over a floor between two walls, each of which it overlaps."""
     half = rng.uniform(0.04, 0.1, 3)
     system, more = scenes.boxes(1, half, dt=0.005), {"friction": 0.5}
     walls = [
@@ -147,8 +146,8 @@ def _plant() -> tuple[LcpPlant, np.ndarray, Start]:
 
 
 def _held(rng: np.random.Generator, depth: float) -> LcpSystem:
-    """The Allegro hand as it holds the cube from below, which stands somewhere near, turned and
-    lowered into it."""
+    """Return the Allegro hand in its holding pose, with the cube near by, turned and lowered into
+    it."""
     plant, q_hand, start = _plant()
     pose = np.array(start.pose_WO)
     pose[:2] += rng.uniform(-0.02, 0.02, 2)
@@ -163,8 +162,8 @@ def _held(rng: np.random.Generator, depth: float) -> LcpSystem:
 
 
 def holding(system: LcpSystem) -> Callable[[], None]:
-    """A function that sets ``tau`` so that the joints of a hand, if there is one, stay where they
-    are now."""
+    """Return a function that sets ``tau`` so that the joints of a hand, if any, keep their
+    positions."""
     hinges = np.flatnonzero(system.model.jnt_type == mujoco.mjtJoint.mjJNT_HINGE)  # they come first
     held = system.q[hinges].copy()
 
@@ -177,8 +176,8 @@ def holding(system: LcpSystem) -> Callable[[], None]:
 def draw(
     kind: str, rng: np.random.Generator, depth: Callable[[np.random.Generator], float] = _depth
 ) -> LcpSystem:
-    """A floor and two bodies (three to five in a stack), each pair that is to overlap by ``depth``,
-    or to have that gap where it is negative [m]; or what the kind says."""
+    """Return a scene of a kind: a floor and two bodies (three to five in a stack) that overlap by
+    ``depth``, or have that gap where it is negative [m]; a hand or a jammed box."""
     if kind in ("hand", "jammed"):
         return _held(rng, depth(rng)) if kind == "hand" else _jammed(rng)
     count = rng.integers(3, 6) if kind == "stack" else 2
@@ -199,7 +198,7 @@ def draw(
 
 
 def _work(system: LcpSystem, data: mujoco.MjData) -> float:
-    """What gravity and ``tau`` put into the last step [J]."""
+    """Return the work of gravity and ``tau`` in the last step [J]."""
     tape, left, work, weight = system.tape, 0.0, 0.0, np.empty(system.v.size)
     for k in range(tape.size[0]):
         if tape.op[k, 0] == BEGIN:
@@ -217,8 +216,8 @@ def _work(system: LcpSystem, data: mujoco.MjData) -> float:
 
 
 def part(system: LcpSystem, seconds: float) -> End:
-    """Simulate a scene until it has been apart for :data:`AFTER`, at most for so long; joints of a
-    hand are held where they are."""
+    """Simulate a scene until it has been apart for :data:`AFTER`, at most for ``seconds``; joints
+    of a hand are held."""
     bound, _ = system.energies()
     dt, data = system.model.opt.timestep, mujoco.MjData(system.model)
     gaps, often = np.empty(len(system.world.shapes.pairs)), round(LOOK / dt)
@@ -253,7 +252,7 @@ def _wanted(kind: str) -> End:
 
 
 class Tally:
-    """What was found so far, of scenes 0 … done − 1."""
+    """Results of scenes 0 … done − 1."""
 
     def __init__(self, seed: int, seconds: float, kept: Path | None) -> None:
         self.of, self.kept = {"seed": seed, "seconds": seconds}, kept
@@ -275,7 +274,7 @@ class Tally:
         self.done += 1
 
     def keep(self) -> None:
-        """Write it down, whole or not at all."""
+        """Write the results atomically."""
         if self.kept is not None:
             fresh = self.kept.with_name(self.kept.name + ".new")
             try:
@@ -290,7 +289,7 @@ class Tally:
 
 
 def overlaps(args: argparse.Namespace) -> Outcome:
-    """All scenes, the kinds in turn."""
+    """Simulate all scenes, the kinds in turn."""
     tally, begin = Tally(args.seed, args.seconds, args.kept), time.monotonic()
     tally.keep()
     while tally.done < args.scenes and time.monotonic() - begin < 60.0 * args.minutes:
@@ -312,25 +311,25 @@ def overlaps(args: argparse.Namespace) -> Outcome:
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--scenes", type=int, default=1000, help="how many")
+    parser.add_argument("--scenes", type=int, default=1000, help="number of scenes")
     parser.add_argument("--seconds", type=float, default=0.3, help="simulated time of each, at most")
-    parser.add_argument("--seed", type=int, default=0, help="of the draws")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the scenes")
     parser.add_argument(
         "--minutes",
         type=float,
         default=float("inf"),
-        help="end after so long, with as many scenes as were done",
+        help="longest run [min]",
     )
     parser.add_argument(
         "--kept",
         type=Path,
         metavar="FILE",
-        help="go on from what this file holds, and write there what is found",
+        help="continue from the results in this file, and write them there",
     )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, overlaps, argv, arguments=_arguments)
 
 

@@ -18,7 +18,7 @@ from experiments.lcp.check import contact_results, sound, watched
 
 
 def plate() -> Outcome:
-    """A gripper lifts a plate, 20 mm and 2 mm thick."""
+    """Lift plates of 20 mm and 2 mm."""
     figure = Figure(figsize=(7.5, 3.6), layout="constrained")
     axes = figure.subplots(1, 2, sharey=True)
     results, lines, passed = {}, [], True
@@ -47,7 +47,8 @@ def plate() -> Outcome:
                 **contact_results(system, check),
             }
             lines.append(
-                f"{name}: lifted {1e3 * rise[-1]:.1f} mm, slipped {lag:.1e} m, turned {turn:.1e} rad, smallest gap {check.smallest:.1e} m"
+                f"{name}: lifted {1e3 * rise[-1]:.1f} mm, slipped {lag:.1e} m, turned {turn:.1e} rad, "
+                f"smallest gap {check.smallest:.1e} m"
             )
             ax.plot(0.01 * np.arange(101), 1e3 * rise, label=f"{clamp:g} N then {again:g} N")
         ax.set(xlabel="time [s]", title=f"plate of {1e3 * thickness:g} mm")
@@ -57,7 +58,7 @@ def plate() -> Outcome:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, lambda args: plate(), argv)
 
 

@@ -38,7 +38,7 @@ class Lcp:
 
 
 def _frame(n: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """(3, 3) rows: the normal and two tangents."""
+    """Return (3, 3) rows: the normal and two tangents."""
     t = np.cross(n, rng.normal(size=3))
     t /= np.linalg.norm(t)
     return np.array([n, t, np.cross(n, t)])
@@ -49,8 +49,49 @@ def _unit(rng: np.random.Generator) -> np.ndarray:
     return v / np.linalg.norm(v)
 
 
+Points = list[tuple[int, int, np.ndarray, np.ndarray, np.ndarray]]
+"""Contacts: body, other body or −1, frame, arm, other arm."""
+
+
+def _layers(kind: str, contacts: int, rng: np.random.Generator) -> tuple[Points, int]:
+    """Return contacts at the corners of boxes, one below another, and the number of bodies."""
+    points, bodies, half = [], -(-contacts // 4), np.array([0.5, 0.5, 0.25])
+    for k in range(bodies):
+        frame = _frame(np.array([0.0, 0, 1]) if kind == "stacks" else _unit(rng), rng)
+        if kind == "stacks":
+            frame = np.array([[0.0, 0, 1], [1, 0, 0], [0, 1, 0]])
+        shift = np.append(rng.uniform(-0.1, 0.1, 2), 0.0) if kind == "stacks" else rng.normal(size=3) * 0.2
+        for corner in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
+            arm = np.array([corner[0] * half[0], corner[1] * half[1], -half[2]])
+            other = k - 1 if kind == "stacks" or k == 0 else int(rng.integers(-1, k))
+            points.append((k, other, frame, arm, arm + shift + [0, 0, 2 * half[2]]))
+    return points[:contacts], bodies
+
+
+def _anywhere(kind: str, contacts: int, rng: np.random.Generator) -> tuple[Points, int]:
+    """Return contacts at random points of bodies, some related as the kind says, and the number of bodies."""
+    points, bodies = [], int(rng.integers(1, max(2, contacts // 3) + 1))
+    for i in range(contacts):
+        body, other = int(rng.integers(bodies)), int(rng.integers(-1, bodies))
+        other = -1 if other == body else other
+        points.append((body, other, _frame(_unit(rng), rng), rng.normal(size=3), rng.normal(size=3)))
+        source = points[int(rng.integers(i + 1))]
+        if kind == "duplicates" and rng.random() < 0.5:
+            points[-1] = source
+        elif kind == "near-parallel" and rng.random() < 0.5:
+            turn = 10.0 ** rng.uniform(-9, -3)
+            n = source[2][0] + turn * rng.normal(size=3)
+            frame = _frame(n / np.linalg.norm(n), rng)
+            points[-1] = (*source[:2], frame, source[3] + turn * rng.normal(size=3), source[4])
+        elif kind == "opposing" and i % 2:
+            previous = points[-2]
+            points[-1] = (previous[0], -1, _frame(-previous[2][0], rng), -previous[3], previous[4])
+    return points, bodies
+
+
 def problem(kind: str, contacts: int, rng: np.random.Generator) -> Lcp:
-    """A random problem of rigid bodies: A = J M⁻¹ Jᵀ, b = J v plus a gap that is not negative.
+    """Return a random problem of rigid bodies: A = J M⁻¹ Jᵀ, b = J v plus a gap that is not
+    negative.
 
     Args:
         kind: one of :data:`KINDS`. random: points and normals anywhere on a few bodies; boxes: four
@@ -60,53 +101,12 @@ def problem(kind: str, contacts: int, rng: np.random.Generator) -> Lcp:
         contacts: 1 to 64.
         rng: where the numbers come from.
     """
-    points: list[
-        tuple[int, int, np.ndarray, np.ndarray, np.ndarray]
-    ] = []  # body, other body or -1, frame, arm, other arm
+    points, bodies = (_layers if kind in ("stacks", "boxes") else _anywhere)(kind, contacts, rng)
     v_free = None
-    if kind in ("stacks", "boxes"):
-        layers = -(-contacts // 4)
-        bodies = layers
-        half = np.array([0.5, 0.5, 0.25])
-        for k in range(layers):
-            frame = _frame(np.array([0.0, 0, 1]) if kind == "stacks" else _unit(rng), rng)
-            if kind == "stacks":
-                frame = np.array([[0.0, 0, 1], [1, 0, 0], [0, 1, 0]])
-            shift = (
-                np.append(rng.uniform(-0.1, 0.1, 2), 0.0) if kind == "stacks" else rng.normal(size=3) * 0.2
-            )
-            for corner in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
-                arm = np.array([corner[0] * half[0], corner[1] * half[1], -half[2]])
-                other = k - 1 if kind == "stacks" or k == 0 else int(rng.integers(-1, k))
-                points.append((k, other, frame, arm, arm + shift + [0, 0, 2 * half[2]]))
-        points = points[:contacts]
-        if kind == "stacks":
-            v_free = np.zeros(6 * bodies)
-            v_free[2::6] = -9.81 * 0.01
-            v_free[0::6] = rng.choice([0.0, 0.3]) * rng.normal(size=bodies)
-    else:
-        bodies = int(rng.integers(1, max(2, contacts // 3) + 1))
-        for i in range(contacts):
-            body = int(rng.integers(bodies))
-            other = int(rng.integers(-1, bodies))
-            other = -1 if other == body else other
-            points.append((body, other, _frame(_unit(rng), rng), rng.normal(size=3), rng.normal(size=3)))
-            source = points[int(rng.integers(i + 1))]
-            if kind == "duplicates" and rng.random() < 0.5:
-                points[-1] = source
-            elif kind == "near-parallel" and rng.random() < 0.5:
-                turn = 10.0 ** rng.uniform(-9, -3)
-                n = source[2][0] + turn * rng.normal(size=3)
-                points[-1] = (
-                    source[0],
-                    source[1],
-                    _frame(n / np.linalg.norm(n), rng),
-                    source[3] + turn * rng.normal(size=3),
-                    source[4],
-                )
-            elif kind == "opposing" and i % 2:
-                previous = points[-2]
-                points[-1] = (previous[0], -1, _frame(-previous[2][0], rng), -previous[3], previous[4])
+    if kind == "stacks":
+        v_free = np.zeros(6 * bodies)
+        v_free[2::6] = -9.81 * 0.01
+        v_free[0::6] = rng.choice([0.0, 0.3]) * rng.normal(size=bodies)
     n = 3 * contacts
     J = np.zeros((n, 6 * bodies))
     for i, (body, other, frame, arm, other_arm) in enumerate(points):
@@ -134,22 +134,22 @@ def problem(kind: str, contacts: int, rng: np.random.Generator) -> Lcp:
 
 @dataclass
 class Tally:
-    """What one solver did with the problems it was given."""
+    """Results of one solver."""
 
     problems: int = 0
     unsolved: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
     worst: float = 0.0
     """Largest relative residual among solutions called solved."""
     invalid: int = 0
-    """Solutions called solved that an independent check refuses."""
+    """Solutions called solved that an independent check rejects."""
     ways: dict[str, int] = field(default_factory=lambda: {w.name.lower(): 0 for w in Way})
     seconds: list[float] = field(default_factory=list)
     contacts: list[int] = field(default_factory=list)
 
 
 def independent_error(p: Lcp, f: np.ndarray) -> float:
-    """Largest violation of sign, cone and complementarity, written down anew in numpy, relative to
-    1 + |f|."""
+    """Return the largest violation of sign, cone and complementarity relative to 1 + |f|, by
+    separate NumPy code."""
     w = p.A @ f + p.b
     normal = p.owner < 0
     error = np.minimum(f[normal], w[normal])
@@ -198,11 +198,11 @@ def solve_all(
 
 
 SIZES = ((1, 1), (5, 7), (18, 22), (60, 64))
-"""Ranges of contacts that times are printed for."""
+"""Ranges of contacts for which times are printed."""
 
 
 def random_problems(args: argparse.Namespace) -> Outcome:
-    """Solve them all."""
+    """Solve all problems."""
     note(f"core {args.core}: {args.random} problems; the first solve compiles or loads the kernels")
     tallies = solve_all(
         args.random,
@@ -246,7 +246,7 @@ def random_problems(args: argparse.Namespace) -> Outcome:
     columns += [f"{lo if lo == hi else f'{lo}–{hi}'} contacts [µs]" for lo, hi in SIZES]
     lines = [
         table(f"frictional LCPs, residual ≤ {args.tolerance:g} (1 + |f|)", columns, rows),
-        "invalid: called solved, refused by the check; unsolved: said so",
+        "invalid: called solved, rejected by the check; unsolved: reported as such",
     ]
     return Outcome(results, None, lines, args.seed)
 
@@ -258,7 +258,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
         type=arguments.positive_int,
         default=50,
         metavar="K",
-        help="Dantzig and PGS take every K-th of each kind",
+        help="Dantzig and PGS solve every K-th of each kind",
     )
     p.add_argument(
         "--tolerance",
@@ -267,11 +267,11 @@ def _arguments(p: argparse.ArgumentParser) -> None:
         metavar="R",
         help="largest residual, relative to 1 + |f|",
     )
-    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="draws the problems")
+    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="seed of the problems")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, random_problems, argv, arguments=_arguments, pinned=True)
 
 

@@ -1,4 +1,4 @@
-"""A box and a stack of five stay where they are: sub-steps, drift, energy."""
+"""A box and a stack of five at rest: substeps, drift, energy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEPS = (0.002, 0.01)
 
 
 def rest(seconds: float = 10.0) -> Outcome:
-    """A box and a stack of five stay where they are."""
+    """Simulate a box and a stack of five at rest."""
     figure = Figure(figsize=(7.5, 3.4), layout="constrained")
     axes = figure.subplots(1, 2, sharey=True)
     results, lines, passed = {}, [], True
@@ -56,8 +56,8 @@ def rest(seconds: float = 10.0) -> Outcome:
                 },
             }
             lines.append(
-                f"{name}: {substeps:.4f} sub-steps per step, drift {drift.max():.1e} m, energy at most {gain:.1e} J above the start, "
-                f"{1e6 * seconds_stepping / steps:.0f} µs per step"
+                f"{name}: {substeps:.4f} substeps per step, drift {drift.max():.1e} m, energy at most "
+                f"{gain:.1e} J above the start, {1e6 * seconds_stepping / steps:.0f} µs per step"
             )
             ax.semilogy(
                 dt * np.arange(1, steps + 1), np.maximum(drift, 1e-18), color=colour, label=f"{1e3 * dt:g} ms"
@@ -69,7 +69,7 @@ def rest(seconds: float = 10.0) -> Outcome:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, lambda args: rest(), argv)
 
 

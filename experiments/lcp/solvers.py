@@ -1,5 +1,5 @@
-"""Three solvers of the frictional LCP behind one function: Lemke's method as the engine runs it, the
-paper's Dantzig method, and projected Gauss–Seidel."""
+"""Three solvers of the frictional LCP behind one function: Lemke's method as the engine runs it,
+the paper's Dantzig method, and projected Gauss–Seidel."""
 
 from __future__ import annotations
 
@@ -96,7 +96,8 @@ def _check(A: np.ndarray, b: np.ndarray, owner: np.ndarray, mu: np.ndarray) -> N
     n = b.size
     if A.shape != (n, n) or owner.shape != (n,) or mu.shape != (n,):
         raise EngineError(
-            f"an LCP of {n} rows needs A ({n}, {n}) and owner and mu ({n},), got {A.shape}, {owner.shape}, {mu.shape}"
+            f"an LCP of {n} rows needs A ({n}, {n}) and owner and mu ({n},), got {A.shape}, {owner.shape}, "
+            f"{mu.shape}"
         )
     if not (np.isfinite(A).all() and np.isfinite(b).all() and np.isfinite(mu).all() and (mu >= 0.0).all()):
         raise EngineError("an LCP needs finite A, b and mu, and mu not negative")

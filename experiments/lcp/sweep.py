@@ -1,18 +1,18 @@
-"""What value and gradient cost: a rollout and the sweep back over its tape, in forward passes, by
-the start state and all controls.
+"""Cost of value and gradient by the start state and all controls: a rollout and the sweep back over
+its tape, in forward passes.
 
 A box that a force drives over a floor, and the cube that has come to rest on the palm of the
 Allegro hand, its joints held by the torques that a position controller gave in a rehearsal: all
-steps alike, so that growth is with their number. What is asked for, and was written down before
-anything was measured: at most :data:`MOST` forward passes, the forward pass among them, and growth
-with the steps linear within :data:`LINEAR`, of the time itself (what a call costs is shared by more
-steps, which eases forward passes); the whole rollout's derivative along random directions within
-:data:`EXACT` of the replay in complex numbers; that of single steps, from states all along it and
-its rehearsal, within :data:`ACCURATE` of differences of fourth order. A difference counts where all
-its ends make the same decisions and those taken to either side agree: a body that rests keeps its
-gap, from which it may be lifted but not pressed. Over many steps of a hand that holds a cube no
-length of a difference is both short enough for that and long enough for rounding. Forward passes,
-and those with the sweep after them, are timed in turns.
+steps alike, so that growth is with their number. Asked for, as fixed before the measurement: at
+most :data:`MOST` forward passes, the forward pass among them, and growth with the steps linear
+within :data:`LINEAR`, of the time itself (what a call costs is shared by more steps, which eases
+forward passes); the whole rollout's derivative along random directions within :data:`EXACT` of the
+replay in complex numbers; that of single steps, from states all along it and its rehearsal, within
+:data:`ACCURATE` of differences of fourth order. A difference counts where all its ends make the
+same decisions and those taken to either side agree: a body that rests keeps its gap, from which it
+may be lifted but not pressed. Over many steps of a hand that holds a cube no length of a difference
+is both short enough for that and long enough for rounding. Forward passes, and those with the sweep
+after them, are timed in turns.
 """
 
 from __future__ import annotations
@@ -53,13 +53,14 @@ class Case:
         self.system, self.tau, self.q, self.v = system, tau, system.q.copy(), system.v.copy()
 
     def forward(self, dq: ArrayLike = 0.0, dv: ArrayLike = 0.0, dtau: ArrayLike = 0.0) -> gradient.Rollout:
-        """The rollout with start and forces changed by so much."""
+        """Return the rollout with changed start and forces."""
         self.system.forget()
         self.system.q[:], self.system.v[:] = self.q + dq, self.v + dv
         return gradient.rollout(self.system, self.tau + dtau)
 
     def decisions(self) -> bytes:
-        """What the last rollout decided: features, their classes and directions, impacts."""
+        """Return the decisions of the last rollout: features, their classes and directions,
+        impacts."""
         tape = self.system.tape
         ops, contacts, classes, limits = tape.size
         parts = (
@@ -72,8 +73,8 @@ class Case:
         return b"".join(x.tobytes() for x in parts)
 
     def difference(self, direction: Sequence[np.ndarray], cotangent: np.ndarray, here: bytes) -> float | None:
-        """Derivative along a direction of ``cotangent`` · the end, by differences of fourth order;
-        None where there is none."""
+        """Return the derivative along a direction of ``cotangent`` · the end, by differences of
+        fourth order; None where there is none."""
         for h in (1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7, 1e-7):
             f, same = [], True
             for c in (-2.0, -1.0, 0.0, 1.0, 2.0):
@@ -88,7 +89,8 @@ class Case:
 
 
 def times(case: Case, repeats: int) -> dict[str, float]:
-    """Least processor times of a forward pass, and of one with the sweep after it, in turns."""
+    """Return the least processor times of a forward pass, and of one with the sweep after it, in
+    turns."""
     system, there, both = case.system, np.inf, np.inf
     cotangent = np.random.default_rng(0).normal(size=system.q.size + system.v.size)
     gradient.vjp(system, case.forward(), cotangent, WRT)  # compiled now
@@ -102,7 +104,7 @@ def times(case: Case, repeats: int) -> dict[str, float]:
 
 
 def off_replay(case: Case, rng: np.random.Generator) -> dict[str, float]:
-    """The sweep beside the replay, along random directions of all inputs at once: largest
+    """Compare the sweep with the replay along random directions of all inputs at once: largest
     derivative, largest error as a share of it."""
     system, run = case.system, case.forward()
     cotangent = rng.normal(size=system.q.size + system.v.size)
@@ -115,8 +117,8 @@ def off_replay(case: Case, rng: np.random.Generator) -> dict[str, float]:
 
 
 def off_differences(case: Case, rng: np.random.Generator) -> dict[str, float | int | None]:
-    """The sweep over single steps beside differences, by one input at a time: largest error, and
-    how many there were of each input."""
+    """Compare the sweep over single steps with differences, by one input at a time: largest error,
+    and number of comparisons for each input."""
     run, system, errors, compared = case.forward(), case.system, [], dict.fromkeys(WRT, 0)
     at = np.linspace(0, len(case.tau) - 1, DIRECTIONS).astype(int)
     states = [(run.q[i].copy(), run.v[i].copy(), case.tau[i : i + 1]) for i in at]
@@ -141,7 +143,7 @@ def off_differences(case: Case, rng: np.random.Generator) -> dict[str, float | i
 
 
 def _box(steps: int) -> tuple[Case, Case]:
-    """What is timed; what differences are taken of."""
+    """Return the case that is timed, and the one that is compared with differences."""
     system = systems.stack(1, gap=2e-5)
     system.v[:2], tau = (1.0, 0.4), np.zeros((steps, 6))
     tau[:, :2] = 6.0, 2.4  # more than friction bears
@@ -170,7 +172,7 @@ def _palm(steps: int) -> tuple[Case, Case]:
 
 
 def sweep(args: argparse.Namespace) -> Outcome:
-    """Both scenes."""
+    """Measure both scenes."""
     runs, lines, rng = {}, [], np.random.default_rng(args.seed)
     for name, make in (("box", _box), ("cube on the palm", _palm)):
         rows = []
@@ -181,8 +183,10 @@ def sweep(args: argparse.Namespace) -> Outcome:
             row["growth"] = row["both_s"] * STEPS[0] / (steps * rows[0]["both_s"]) - 1.0
             runs[f"{name}, {steps} steps"] = row
             lines.append(
-                f"{name}, {steps} steps: {row['passes']:.1f} forward passes of {1e3 * row['forward_s']:.1f} ms, {row['growth']:+.0%}; "
-                f"off the replay by {row['off_replay']:.0e}, differences by {row['off_differences'] or np.nan:.0e} "
+                f"{name}, {steps} steps: {row['passes']:.1f} forward passes of "
+                f"{1e3 * row['forward_s']:.1f} ms, {row['growth']:+.0%}; "
+                f"off the replay by {row['off_replay']:.0e}, differences by "
+                f"{row['off_differences'] or np.nan:.0e} "
                 f"({', '.join(str(row[f'compared_{k}']) for k in WRT)} of {DIRECTIONS} by {', '.join(WRT)})"
             )
     passed = all(
@@ -197,12 +201,12 @@ def sweep(args: argparse.Namespace) -> Outcome:
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--times", type=int, default=40, help="how often each is timed")
-    parser.add_argument("--seed", type=int, default=0, help="of cotangents and directions")
+    parser.add_argument("--times", type=int, default=40, help="number of timings")
+    parser.add_argument("--seed", type=int, default=0, help="seed of cotangents and directions")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, sweep, argv, arguments=_arguments, pinned=True)
 
 

@@ -1,4 +1,4 @@
-"""Small scenes for checks, demonstrations and tests."""
+"""Small scenes for experiments and tests."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dexengines.lcp.system import LcpSystem
 def free_bodies(
     bodies: dict[str, tuple[float, ArrayLike]], *, dt: float, gravity: float = 9.81
 ) -> mujoco.MjModel:
-    """Free bodies without shapes: mass [kg] and principal moments [kg m²] by name, frames at their
-    centres of mass."""
+    """Return free bodies without shapes: mass [kg] and principal moments [kg m²] by name, frames at
+    their centres of mass."""
     spec = mujoco.MjSpec()
     spec.option.timestep = dt
     spec.option.gravity = (0.0, 0.0, -gravity)
@@ -27,8 +27,20 @@ def free_bodies(
     return spec.compile()
 
 
+def throw(system: LcpSystem, rng: np.random.Generator) -> None:
+    """Place two free bodies 0.45 m apart, turned at random, and throw them at each other at 8 times
+    that per second, spinning."""
+    away = rng.normal(size=3)
+    away *= 0.45 / np.linalg.norm(away)
+    for k, side in ((0, -0.5), (1, 0.5)):
+        quat = rng.normal(size=4)
+        system.q[7 * k : 7 * k + 7] = *(side * away), *(quat / np.linalg.norm(quat))
+        system.v[6 * k : 6 * k + 3] = -16.0 * side * away + rng.normal(size=3)
+        system.v[6 * k + 3 : 6 * k + 6] = 8.0 * rng.normal(size=3)
+
+
 def box_moments(mass: float, half: ArrayLike) -> np.ndarray:
-    """(3,) of a solid box."""
+    """Return the moments of inertia (3,) of a solid box."""
     square = np.square(half)
     return mass / 3.0 * (square.sum() - square)
 
@@ -44,7 +56,7 @@ def boxes(
     gravity: float = 9.81,
     directions: int = 2,
 ) -> LcpSystem:
-    """Boxes over a floor at z = 0, all at the origin: the caller places them."""
+    """Return boxes over a floor at z = 0, all at the origin."""
     names = [f"box{i}" for i in range(count)]
     model = free_bodies({n: (mass, box_moments(mass, half)) for n in names}, dt=dt, gravity=gravity)
     more = {"friction": friction, "restitution": restitution}
@@ -52,7 +64,7 @@ def boxes(
 
 
 def cylinder_moments(mass: float, radius: float, half: float) -> np.ndarray:
-    """(3,) of a solid cylinder along z."""
+    """Return the moments of inertia (3,) of a solid cylinder along z."""
     across = mass * (radius**2 / 4.0 + half**2 / 3.0)
     return np.array([across, across, 0.5 * mass * radius**2])
 
@@ -69,8 +81,8 @@ def cylinders(
     gravity: float = 9.81,
     slope: float = 0.0,
 ) -> LcpSystem:
-    """Cylinders over a floor through the origin that falls by ``slope`` [rad] along x, all at the
-    origin: the caller places them."""
+    """Return cylinders over a floor through the origin that falls by ``slope`` [rad] along x, all
+    at the origin."""
     names = [f"cylinder{i}" for i in range(count)]
     model = free_bodies(
         {n: (mass, cylinder_moments(mass, radius, half)) for n in names}, dt=dt, gravity=gravity
@@ -81,7 +93,7 @@ def cylinders(
 
 
 def stack(count: int, half: ArrayLike = (0.1, 0.1, 0.1), *, gap: float = 1e-5, **more) -> LcpSystem:
-    """Boxes on boxes on the floor, ``gap`` apart."""
+    """Return boxes on boxes on the floor, ``gap`` apart."""
     system = boxes(count, half, **more)
     for i in range(count):
         system.q[7 * i : 7 * i + 3] = (0.0, 0.0, (2 * i + 1) * half[2] + (i + 1) * gap)
@@ -89,7 +101,7 @@ def stack(count: int, half: ArrayLike = (0.1, 0.1, 0.1), *, gap: float = 1e-5, *
 
 
 def two_balls(*, dt: float = 0.01, restitution: float = 1.0) -> LcpSystem:
-    """The paper's two balls in a plane: r 0.05 at (−0.4, 0) and (0, 0), without friction."""
+    """Return the paper's two balls in a plane: r 0.05 at (−0.4, 0) and (0, 0), without friction."""
     spec = mujoco.MjSpec()
     spec.option.timestep = dt
     spec.option.gravity = (0.0, 0.0, 0.0)
@@ -108,8 +120,8 @@ def two_balls(*, dt: float = 0.01, restitution: float = 1.0) -> LcpSystem:
 
 
 def sliding_prism(sides: int, heading: float = 0.0, *, directions: int = 2, dt: float = 0.01) -> LcpSystem:
-    """A regular prism that slides at 2 m/s over the floor: μ 0.16, g 9; ``heading`` of its velocity
-    [rad]."""
+    """Return a regular prism that slides at 2 m/s over the floor: μ 0.16, g 9; ``heading`` of its
+    velocity [rad]."""
     radius, half = 0.2, 0.1
     model = free_bodies({"prism": (1.0, (0.02, 0.02, 0.02))}, dt=dt, gravity=9.0)
     system = LcpSystem(
@@ -123,7 +135,7 @@ def sliding_prism(sides: int, heading: float = 0.0, *, directions: int = 2, dt: 
 
 
 def two_cubes(*, speed: float = 2.0, dt: float = 0.01) -> LcpSystem:
-    """A cube slides towards another, half a metre away: μ 0.16, g 9, no restitution."""
+    """Return a cube that slides towards another, half a metre away: μ 0.16, g 9, no restitution."""
     half = (0.1, 0.1, 0.1)
     system = boxes(2, half, dt=dt, friction=0.16, gravity=9.0)
     for i, x in enumerate((0.0, 0.5 + 2 * half[0])):
@@ -133,7 +145,7 @@ def two_cubes(*, speed: float = 2.0, dt: float = 0.01) -> LcpSystem:
 
 
 def bouncing_ball(*, restitution: float = 1.0, gravity: float = 0.0, dt: float = 0.01) -> LcpSystem:
-    """A ball of r 0.1 above the floor, its height its only coordinate."""
+    """Return a ball of r 0.1 above the floor, with its height as only coordinate."""
     spec = mujoco.MjSpec()
     spec.option.timestep = dt
     spec.option.gravity = (0.0, 0.0, -gravity)
@@ -144,7 +156,7 @@ def bouncing_ball(*, restitution: float = 1.0, gravity: float = 0.0, dt: float =
 
 
 def bowling(*, dt: float = 0.01, speed: float = 10.0) -> LcpSystem:
-    """A ball rolls into ten pins, each an upright capsule on a flat foot."""
+    """Return a ball that rolls into ten pins, upright capsules on a flat foot."""
     names = [f"pin{i}" for i in range(10)]
     masses: dict[str, tuple[float, ArrayLike]] = {"ball": (6.0, (0.0281, 0.0281, 0.0281))}
     masses |= {n: (1.5, (0.013, 0.013, 0.0015)) for n in names}
@@ -163,7 +175,7 @@ def bowling(*, dt: float = 0.01, speed: float = 10.0) -> LcpSystem:
 
 
 def gripper(thickness: float = 0.02, *, dt: float = 0.01) -> LcpSystem:
-    """Two fingers on a base that moves up and down, around a plate that lies on the floor: μ 0.8, g
+    """Return two fingers on a base that moves up and down, around a plate on the floor: μ 0.8, g
     8, 0.1 kg."""
     spec = mujoco.MjSpec()
     spec.option.timestep = dt

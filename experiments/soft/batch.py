@@ -1,4 +1,4 @@
-"""Soft systems of one structure and different numbers as one batch."""
+"""Batches of soft systems with one structure and different numbers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,8 @@ from dexengines.soft.tables import Clouds, absent
 
 
 def stack(systems: Sequence[SystemData]) -> SystemData:
-    """Systems of equal kinematics and pairs, each with its own geometry and numbers, as one pytree
-    for ``jax.vmap``.
-
-    Smaller tables are filled up.
-    """
+    """Stack systems of equal kinematics and pairs into one pytree for ``jax.vmap``; smaller tables
+    are padded."""
 
     def meeting(*group: MeetingData) -> MeetingData:
         filled = [
@@ -32,11 +29,10 @@ def stack(systems: Sequence[SystemData]) -> SystemData:
 
 
 def _alike(clouds: Sequence[Clouds]) -> list[Clouds]:
-    """The same with rows, leaves, voxels and lists of planes up to the longest of each; what is
-    filled in is absent or never looked up."""
+    """Pad rows, leaves, voxels and lists of planes to the longest of each."""
 
     def filled(name: str, **kwargs: Any) -> list[np.ndarray | None]:
-        """Up to the longest along the second axis."""
+        """Pad to the longest along the second axis."""
         arrays = [getattr(c, name) for c in clouds]
         if arrays[0] is None:
             return arrays

@@ -1,5 +1,4 @@
-"""Creep of a cube at rest on a slope for 60 s: why the law cannot hold it, and how little it
-creeps.
+"""Creep of a cube at rest on a slope for 60 s, against the closed form.
 
 Friction is a function of the state that vanishes with the slip, λ_t = −μ λ_n v_t/√(v_s² + ‖v_t‖²),
 so that no tangential load, however small, is carried without slip: a load of the share r of μ λ_n
@@ -32,17 +31,17 @@ from experiments.harness import Outcome, run
 HALF, MASS, FRICTION = 0.0325, 0.1, 0.5
 DT, SECONDS = 2e-3, 60.0
 SETTLED = 2.0
-"""Before, the cube sinks in [s]."""
+"""Time in which the cube settles [s]."""
 SLOPES = (0.1, 1.0, 5.0)
 """[°]"""
 SPEEDS = (1e-3, 1e-4, 2e-5)
 """v_s [m/s]"""
 LIMIT, JUDGED = 1e-4, 1.0
-"""Most creep in a minute [m], on the slope that is judged [°]."""
+"""Most creep in a minute [m], and the slope on which it is judged [°]."""
 
 
 def creep(slope: float, v_s: float, seconds: float = SECONDS) -> float:
-    """How far the cube creeps down a slope [°] after it has settled, per minute [m]."""
+    """Return the creep of the cube down a slope [°] after it has settled, per minute [m]."""
     model = mujoco.MjModel.from_xml_string(
         f'<mujoco><worldbody><body pos="0 0 {HALF}" name="cube"><freejoint/>'
         f'<geom type="box" size="{HALF} {HALF} {HALF}" mass="{MASS}"/></body></worldbody></mujoco>'
@@ -65,13 +64,13 @@ def creep(slope: float, v_s: float, seconds: float = SECONDS) -> float:
 
 
 def formula(slope: float, v_s: float) -> float:
-    """The same [m]; infinite where it slides."""
+    """Return the creep by the closed form [m]; infinite where the cube slides."""
     share = np.tan(np.radians(slope)) / FRICTION
     return 60.0 * v_s * share / np.sqrt(1.0 - share**2) if share < 1.0 else np.inf
 
 
 def figures(seconds: float = SECONDS) -> Outcome:
-    """All slopes and speeds."""
+    """Measure all slopes and speeds."""
     cases = []
     for slope, v_s in itertools.product(SLOPES, SPEEDS):
         found = creep(slope, v_s, seconds)
@@ -94,7 +93,7 @@ def figures(seconds: float = SECONDS) -> Outcome:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, lambda args: figures(), argv)
 
 

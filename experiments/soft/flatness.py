@@ -1,4 +1,4 @@
-"""Time of a step from one to all contacts active: eight spheres, so many of them touching a box."""
+"""Time of a step with one to eight of eight spheres touching a box."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SPREAD = 0.1
 
 
 def measure(repeats: int = 7) -> list[tuple[int, float]]:
-    """Contacts that are active, and time of a step [s], for 1, 2, 4 and 8 of eight spheres on a box
-    touching it."""
+    """Return numbers of active contacts and times of a step [s], for 1, 2, 4 and 8 of eight spheres
+    touching a box."""
     bodies = "".join(f'<body name="b{k}"><freejoint/><geom size="0.02" mass="0.1"/></body>' for k in range(8))
     model = mujoco.MjModel.from_xml_string(
         f'<mujoco><option gravity="0 0 0"/><worldbody>{bodies}</worldbody></mujoco>'
@@ -59,7 +59,7 @@ def measure(repeats: int = 7) -> list[tuple[int, float]]:
 
 
 def flatness(args: argparse.Namespace) -> Outcome:
-    """Time all of them."""
+    """Time all numbers of contacts."""
     rows = [[active, 1e6 * seconds] for active, seconds in measure(10)]
     mean = float(np.mean([r[1] for r in rows]))
     off = max(abs(r[1] / mean - 1.0) for r in rows)
@@ -70,14 +70,14 @@ def flatness(args: argparse.Namespace) -> Outcome:
         "spread": off,
     }
     lines = [
-        table("so many touching", ("touching", "µs per step"), rows),
+        table("spheres touching a box", ("touching", "µs per step"), rows),
         f"within ±{off:.1%} of their mean (±{SPREAD:.0%} asked for)",
     ]
     return Outcome(results | {"passed": off <= SPREAD}, None, lines)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, flatness, argv, pinned=True)
 
 

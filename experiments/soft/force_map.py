@@ -1,4 +1,5 @@
-"""Force between two spheres as one slides past, MuJoCo's beside; derivatives out of contact."""
+"""Force between two spheres as one slides past, compared with MuJoCo's; derivatives out of
+contact."""
 
 from __future__ import annotations
 
@@ -18,12 +19,12 @@ from experiments.harness import BLUE, PINK, Outcome, run
 from experiments.soft.systems import dense_pair
 
 RADII = (0.05, 0.03)
-"""Of the fixed sphere and of the one that slides past [m]."""
+"""Radii of the fixed sphere and of the one that slides past [m]."""
 
 
 def force_map() -> Outcome:
-    """Force on a sphere that slides past another, along y and over the x–y plane; MuJoCo's contact
-    beside."""
+    """Compute the force on a sphere that slides past another, along y and over the x–y plane, with
+    both engines."""
     balls = [cloud.sphere(r, 0.2 * r) for r in RADII]
     params = ContactParams(stiffness=1e4, eps1=2e-5, eps2=2e-3, eps3=2e-3)
 
@@ -45,9 +46,11 @@ def force_map() -> Outcome:
         push = lambda p: force(p)[1]  # noqa: E731
         gradient, hessian = (np.asarray(jit(f(push))(apart)) for f in (jax.grad, jax.hessian))
     theirs, theirs_map = mujoco_force(line), np.linalg.norm(mujoco_force(grid), axis=1).reshape(len(xs), -1)
-    jump = lambda f: float(
-        np.abs(np.diff(np.linalg.norm(f, axis=1), 2)).max() / np.linalg.norm(f, axis=1).max()
-    )
+
+    def jump(f: np.ndarray) -> float:
+        size = np.linalg.norm(f, axis=1)
+        return float(np.abs(np.diff(size, 2)).max() / size.max())
+
     finite = bool(
         np.isfinite(gradient).all()
         and np.isfinite(hessian).all()
@@ -73,14 +76,17 @@ def force_map() -> Outcome:
         figure.colorbar(image, ax=row[1], label="force [N]")
         row[1].set(xlabel="x [mm]", ylabel="y [mm]", title=name)
     lines = [
-        f"10 mm apart: gradient along y {gradient[1]:.3g} N/m, Hessian {hessian[1, 1]:.3g} N/m², both finite and not zero: {finite}",
-        f"largest second difference along y over the largest force: SCM {jump(ours):.3f}, MuJoCo {jump(theirs):.3f}",
+        f"10 mm apart: gradient along y {gradient[1]:.3g} N/m, Hessian {hessian[1, 1]:.3g} N/m², "
+        f"both finite and not zero: {finite}",
+        f"largest second difference along y over the largest force: SCM {jump(ours):.3f}, "
+        f"MuJoCo {jump(theirs):.3f}",
     ]
     return Outcome(results, figure, lines)
 
 
 def mujoco_force(where: np.ndarray) -> np.ndarray:
-    """(N, 3) contact force on a sphere at rest with its centre at ``where`` (N, 3)."""
+    """Return MuJoCo's contact force (N, 3) on a sphere at rest with its centre at ``where`` (N,
+    3)."""
     model = mujoco.MjModel.from_xml_string(
         f'<mujoco><option gravity="0 0 0"/><worldbody><geom size="{RADII[0]}"/>'
         f'<body name="b"><freejoint/><geom size="{RADII[1]}" mass="1"/></body></worldbody></mujoco>'
@@ -95,7 +101,7 @@ def mujoco_force(where: np.ndarray) -> np.ndarray:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, lambda args: force_map(), argv)
 
 

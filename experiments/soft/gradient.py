@@ -1,11 +1,10 @@
-"""Value and gradient of 50 steps of a pushed T by all controls and the start, beside MuJoCo's
-derivatives on the same scene.
+"""Value and gradient of 50 steps of a pushed T by all controls and the start, compared with
+MuJoCo's derivatives on the same scene.
 
-Ours comes from one ``jax.value_and_grad`` in float32. MuJoCo's peer chains what
-``mjd_transitionFD`` gives: in every step centred differences by state and control, over the step
-that comes nearest, then products back to the start. Beside every time stands how far the gradient
-is from central differences of whole rollouts of the same engine in double precision, along random
-directions. What is asked
+The engine's come from one ``jax.value_and_grad`` in float32. The peer chains MuJoCo's
+``mjd_transitionFD``: centred differences of every step by state and control, of the most accurate
+size, then products back to the start. With every time: the error of the gradient against central
+differences of whole rollouts of the same engine in double precision, along random directions. Asked
 for: :data:`LIMITS`.
 """
 
@@ -34,27 +33,27 @@ from experiments.soft.speed import DT, start
 
 STEPS = 50
 GOAL = 0.05
-"""How far every T should come along y [m]."""
+"""Displacement of every T along y that is the goal [m]."""
 CALLS = 5
-"""On end, of a function that is timed."""
+"""Consecutive calls in one timing."""
 DIRECTIONS = 4
-"""Along which a gradient is held against differences."""
+"""Number of directions along which a gradient is compared with differences."""
 STEP = 1e-6
-"""Of the differences, in metres and metres a second."""
+"""Step of the differences [m and m/s]."""
 REACHES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
-"""Steps of ``mjd_transitionFD``, of which the one counts that comes nearest."""
+"""Steps of ``mjd_transitionFD``, of which the most accurate is used."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """So many Ts of so many points each, and what is asked for there."""
+    """Numbers of Ts and of points of each, with thresholds."""
 
     points: int
     count: int
     passes: float
-    """Most forward passes that value and gradient take."""
+    """Most forward passes for value and gradient."""
     faster: float
-    """Least times that MuJoCo's take longer."""
+    """Least ratio of MuJoCo's time."""
 
 
 LIMITS = (Scene(26, 1, 4.5, 5.0), Scene(4000, 1, 4.5, 2.0), Scene(26, 8, 4.5, 20.0))
@@ -65,20 +64,22 @@ State = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def begin(count: int) -> State:
-    """Every pusher a millimetre from the end of its stem, and sent past it."""
+    """Return the start: every pusher a millimetre from the end of its stem, with a target beyond
+    it."""
     return *start(count), np.tile([0.0, -0.12], (STEPS, count))
 
 
 def places(count: int, size: int) -> np.ndarray:
-    """Which numbers of q (``size`` 7 for a T) or of v (6) are places, or linear velocities."""
+    """Return the indices in q (``size`` 7 for a T) or in v (6) of positions, or linear
+    velocities."""
     return np.concatenate(
         [np.arange(2 * count), *(2 * count + size * k + np.arange(3) for k in range(count))]
     )
 
 
 def pushed(scene: Scene) -> tuple[SoftSystem, Callable[..., jax.Array]]:
-    """A system, and how far its Ts are from the goal at the end, as a function of q, v, targets and
-    numbers."""
+    """Return a system, and the squared distance of its Ts from the goal at the end as a function of
+    q, v, targets and numbers."""
     room = Room(scene.count, 16 * scene.count, systems.ROOM.planes)
     system = systems.pusher_system(scene.points, count=scene.count, room=room)
 
@@ -93,7 +94,7 @@ def pushed(scene: Scene) -> tuple[SoftSystem, Callable[..., jax.Array]]:
 
 
 class Ours:
-    """One compiled function gives the value, another one both; float32."""
+    """The soft engine: compiled functions of the value and of value and gradient, float32."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
@@ -104,11 +105,11 @@ class Ours:
         self.value, self.both = (lambda: value(*at, data)), (lambda: both(*at, data))
 
     def gradient(self) -> State:
-        """By q, v and targets."""
+        """Return the gradient by q, v and targets."""
         return tuple(np.asarray(x, float) for x in self.both()[1])
 
     def exactly(self) -> Callable[..., float]:
-        """The value in double precision."""
+        """Return a function for the value in double precision."""
         system, cost = pushed(self._scene)
         f = jax.jit(cost)
 
@@ -120,7 +121,7 @@ class Ours:
 
 
 class Chained:
-    """MuJoCo: a rollout, and products of what ``mjd_transitionFD`` gives along it, over steps of
+    """MuJoCo: a rollout, and products of ``mjd_transitionFD`` along it, with differences of
     ``reach``."""
 
     def __init__(self, scene: Scene, reach: float) -> None:
@@ -133,7 +134,7 @@ class Chained:
         self._B = np.zeros((STEPS, 2 * model.nv, model.nu))
 
     def exactly(self) -> Callable[..., float]:
-        """The value; all is in double precision."""
+        """Return a function for the value; all is in double precision."""
         return lambda *at: self._roll(at, lambda t: None)
 
     def _roll(self, at: State, before: Callable[[int], None]) -> float:
@@ -147,11 +148,11 @@ class Chained:
         return float(np.sum((d.qpos[2 * self._count + 1 :: 7] - GOAL) ** 2))
 
     def value(self) -> float:
-        """Of the rollout alone."""
+        """Return the value of the rollout."""
         return self._roll(self._at, lambda t: None)
 
     def both(self) -> tuple[float, State]:
-        """Value and gradient; none by quaternions."""
+        """Return value and gradient, without quaternions."""
         m, d, count = self._model, self._data, self._count
         value = self._roll(
             self._at,
@@ -167,13 +168,13 @@ class Chained:
         return value, (q, x[m.nv :], controls)
 
     def gradient(self) -> State:
-        """By q, v and targets."""
+        """Return the gradient by q, v and targets."""
         return self.both()[1]
 
 
 def error(case: Ours | Chained, count: int, seed: int) -> float:
-    """Largest difference of slopes along random directions from central differences, over the
-    largest slope; T's are not turned."""
+    """Return the largest error of slopes along random directions against central differences, over
+    the largest slope; Ts are not turned."""
     rng, slopes, truths = np.random.default_rng(seed), [], []
     at, gradient, value = begin(count), case.gradient(), case.exactly()
     for _ in range(DIRECTIONS):
@@ -186,11 +187,8 @@ def error(case: Ours | Chained, count: int, seed: int) -> float:
 
 
 def clock(functions: Sequence[Callable[[], Any]], repeats: int) -> np.ndarray:
-    """(repeats, F) processor times [s], in turns, so that what else the machine does hits all
-    alike.
-
-    Each is called CALLS times on end, as by who looks for controls.
-    """
+    """Return processor times (repeats, F) [s], in turns, so that other load affects all alike; each
+    is a mean of CALLS consecutive calls."""
     for f in functions:
         jax.block_until_ready(f())
     samples = np.empty((repeats, len(functions)))
@@ -204,7 +202,7 @@ def clock(functions: Sequence[Callable[[], Any]], repeats: int) -> np.ndarray:
 
 
 def measure(scene: Scene, repeats: int, seed: int) -> dict[str, Any]:
-    """One scene, ours and MuJoCo's in turns."""
+    """Measure one scene, both engines in turns."""
     ours, peers = Ours(scene), [Chained(scene, reach) for reach in REACHES]
     off = [error(peer, scene.count, seed) for peer in peers]
     peer = peers[int(np.argmin(off))]
@@ -227,10 +225,8 @@ def measure(scene: Scene, repeats: int, seed: int) -> dict[str, Any]:
 
 
 def gradient(args: argparse.Namespace) -> Outcome:
-    """All scenes."""
-    jax.config.update(
-        "jax_cpu_enable_async_dispatch", False
-    )  # on one core, handing a call to another thread costs and gains nothing
+    """Measure all scenes."""
+    jax.config.update("jax_cpu_enable_async_dispatch", False)  # no gain on one core
     cases = []
     for scene in LIMITS:
         note(f"{scene.count} of {scene.points} points")
@@ -239,8 +235,8 @@ def gradient(args: argparse.Namespace) -> Outcome:
         c["passes"] <= s.passes and c["faster"] >= s.faster for c, s in zip(cases, LIMITS, strict=True)
     )
     rows = [
-        [c["points"], c["bodies"], 1e3 * c["forward_s"], 1e3 * c["gradient_s"], c["passes"], c["error"], 1e3 * c["mujoco_gradient_s"],
-         c["mujoco_error"], c["faster"], c["asked"]["faster"]]
+        [c["points"], c["bodies"], 1e3 * c["forward_s"], 1e3 * c["gradient_s"], c["passes"], c["error"],
+         1e3 * c["mujoco_gradient_s"], c["mujoco_error"], c["faster"], c["asked"]["faster"]]
         for c in cases
     ]  # fmt: skip
     columns = (
@@ -271,14 +267,12 @@ def gradient(args: argparse.Namespace) -> Outcome:
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument(
-        "--rounds", type=arguments.positive_int, default=20, metavar="N", help="times everything is timed"
-    )
-    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="draws directions")
+    p.add_argument("--rounds", type=arguments.positive_int, default=20, metavar="N", help="timings")
+    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="seed of the directions")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, gradient, argv, arguments=_arguments, pinned=True)
 
 

@@ -1,5 +1,5 @@
-"""How time and memory of soft contact grow with the number of points and of bodies, by the near set
-and in the dense formulation."""
+"""Growth of time and memory of soft contact with the number of points and of bodies, by the near
+set and in the dense formulation."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from experiments.harness import BLUE, PINK, Outcome, run
 
 TOLERANCE = 1e-6
 POINTS = (384, 1536, 4056, 16224)
-"""Of each of two balls, cubed spheres."""
+"""Points of each of two balls, cubed spheres."""
 MOST_DENSE = 4056
 BODIES = (1, 4, 16)
 """Balls of 150 points on a slab of 1944."""
 RADIUS, LENGTH = 0.02, 0.6
 ROUNDNESS = 0.2
-"""√ε1 in spacings of the points, which keeps edges as sharp as they are."""
+"""√ε1 in spacings of the points."""
 
 
 def two_balls(points: int, tolerance: float | None) -> tuple[SoftSystem, np.ndarray]:
-    """Two balls that touch, and their state."""
+    """Return two balls that touch, and their state."""
     spacing = RADIUS * np.pi / 2 / np.sqrt(points / 6)
     ball = cloud.sphere(RADIUS, spacing)
     sides = [[Surface(name, name, ball)] for name in "ab"]
@@ -42,7 +42,7 @@ def two_balls(points: int, tolerance: float | None) -> tuple[SoftSystem, np.ndar
 
 
 def balls_on_a_slab(count: int, tolerance: float | None) -> tuple[SoftSystem, np.ndarray]:
-    """So many balls that touch a slab, and their state."""
+    """Return balls that touch a slab, and their state."""
     names = [f"b{k}" for k in range(count)]
     ball = cloud.sphere(RADIUS, RADIUS * np.pi / 10)
     slab = Surface("slab", "world", cloud.box((LENGTH / 2, 0.05, 0.01), 0.01))
@@ -67,8 +67,8 @@ def _bodies(names: list[str]) -> mujoco.MjModel:
 
 
 def cost(system: SoftSystem, q: np.ndarray, repeats: int = 5) -> tuple[float, int]:
-    """Processor time [s] of all contact wrenches once, inside a loop, float32, and the temporaries
-    they need [bytes]."""
+    """Return the processor time [s] of one evaluation of all contact wrenches inside a loop,
+    float32, and its temporaries [bytes]."""
     data, v = jax.device_put(system.data), jnp.zeros(system.tree.nv, jnp.float32)
     q = jnp.asarray(q, jnp.float32)
 
@@ -93,7 +93,7 @@ def cost(system: SoftSystem, q: np.ndarray, repeats: int = 5) -> tuple[float, in
 
 
 def growth() -> Outcome:
-    """Both."""
+    """Measure points and bodies."""
     rows = []
     for what, sizes, scene in (("points", POINTS, two_balls), ("bodies", BODIES, balls_on_a_slab)):
         for size in sizes:
@@ -151,16 +151,18 @@ def growth() -> Outcome:
             f"{r['count']:5d} {r['of']:6s} {'dense' if r['tolerance'] is None else 'near':5s} {figures}"
         )
     lines.append(
-        f"near: {slower:.2f} times as long at {POINTS[-1]} points as at {POINTS[0]}; dense: {less:.0f} times the memory at {MOST_DENSE}"
+        f"near: {slower:.2f} times as long at {POINTS[-1]} points as at {POINTS[0]}; "
+        f"dense: {less:.0f} times the memory at {MOST_DENSE}"
     )
     lines.append(
-        f"near: a body costs {per_body:.2f} times as much among {BODIES[-1]} as among {BODIES[1]} (1: linear; not judged)"
+        f"near: a body costs {per_body:.2f} times as much among {BODIES[-1]} as among {BODIES[1]} "
+        "(1: linear; not judged)"
     )
     return Outcome(results, figure, lines)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, lambda args: growth(), argv, pinned=True)
 
 

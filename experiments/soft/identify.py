@@ -10,8 +10,8 @@ by least squares on all frames, with SciPy's solver, three times on the same rec
 - ``differences``: the soft engine and differences of rollouts;
 - ``mujoco``: MuJoCo itself, the plant, and differences of rollouts.
 
-All begin at the T as it was drawn, as heavy, slippery and even as said of it. Asked for of
-``derivatives``: mass within 5 %, friction within 10 %, centre of mass within 2 mm in every case.
+All start at the nominal T. Asked for of ``derivatives``: mass within 5 %, friction within 10 %,
+centre of mass within 2 mm in every case.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ from experiments.harness import Outcome, run
 from experiments.soft import systems
 
 SPACING = 0.01
-"""Of the points on the T and on the sphere [m]; √ε1 is a fifth of it."""
+"""Spacing of the points on the T and on the sphere [m]; √ε1 is a fifth of it."""
 GUESS = np.array([systems.T_MASS, systems.T_FRICTION, 0.0, 0.0])
 """Mass [kg], friction, centre of mass (x, y) in the T's frame [m]."""
 LOW, HIGH = np.array([0.1, 0.1, -0.04, -0.04]), np.array([2.0, 1.5, 0.04, 0.04])
-"""What a fit may try."""
+"""Bounds of a fit."""
 DRAWN = np.array([0.25, 0.25, -0.015, -0.015]), np.array([0.9, 0.8, 0.015, 0.015])
-"""Between which the truth is drawn."""
+"""Range of the true values."""
 SCALE = np.array([0.1, 0.1, 0.005, 0.005])
-"""Of the numbers, for the solver."""
+"""Scale of the parameters in the solver."""
 ROUGH = 0.3
-"""Step of MuJoCo's differences in SCALEs, across the dents of its error: of 0.01, 0.1, 0.3 and 1
-none found more with another seed."""
+"""Step of MuJoCo's differences in SCALEs, across the local minima of its error: the best of 0.01,
+0.1, 0.3 and 1 with another seed."""
 WITHIN = np.array([0.05, 0.10, 0.002])
-"""Asked for: errors of mass and friction as shares of the truth, and of the centre of mass [m]."""
+"""Thresholds: errors of mass and friction as shares of the truth, and of the centre of mass [m]."""
 DT, FRAME, SECONDS = 0.002, 0.02, 1.0
-"""Step, time from frame to frame, and length of a strike [s]."""
+"""Step, period of frames, and length of a strike [s]."""
 STRIKES = (
     ((0.0, -0.155), (0.0, 1.0)),
     ((0.04, 0.10), (0.0, -1.0)),
@@ -64,19 +64,18 @@ STRIKES = (
     ((0.16, 0.03), (-1.0, 0.0)),
     ((-0.06, -0.08), (1.0, 0.0)),
 )
-"""Where the sphere starts and where it goes, in the T's frame about its middle [m], as the T lies
-before every one of them."""
+"""Start and direction of the sphere, in the T's frame about its middle [m], before every strike."""
 FEET, FOOT = ((-0.11, 0.04), (0.11, 0.04), (0.0, -0.12)), 0.004
-"""Where the T stands, in its frame, and how round its feet are [m]."""
+"""Feet of the T in its frame, and their radius [m]."""
 SMOOTHING = {"stiffness": 5e3, "eps2": 2e-3, "eps3": 2e-4, "v_d": 0.3, "v_s": 0.02}
 SPEED, LENGTH = 0.7, 0.12
-"""Of the sphere's target [m/s], and how far it goes [m]."""
+"""Speed of the sphere's target [m/s], and its travel [m]."""
 NOISE = np.array([3e-4, 3e-4, np.radians(0.2), 1e-4, 1e-4])
 """Standard deviations of the T's place [m], its heading [rad] and the sphere's place [m]."""
 
 
 def spec_of(numbers: np.ndarray) -> mujoco.MjSpec:
-    """The scene with the T's numbers (4,)."""
+    """Return the scene with the T's parameters (4,)."""
     spec = systems.pusher_spec(DT)
     spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_ELLIPTIC, 10.0
     plain = spec.compile()
@@ -99,22 +98,22 @@ def spec_of(numbers: np.ndarray) -> mujoco.MjSpec:
 
 
 def starts() -> np.ndarray:
-    """(B, 9) coordinates before every strike."""
+    """Return coordinates (B, 9) before every strike."""
     q = np.tile(systems.pusher_start()[0], (len(STRIKES), 1))
     q[:, :2] = [place for place, _ in STRIKES]
     return q
 
 
 def targets() -> np.ndarray:
-    """(B, K, 2) of the sphere: forth, and back before the T would push it."""
+    """Return targets (B, K, 2) of the sphere: forth, and back before the T would push it."""
     t = DT * np.arange(1, round(SECONDS / DT) + 1)
     along = np.interp(t, [0.0, LENGTH / SPEED, 2 * LENGTH / SPEED], [0.0, LENGTH, 0.0])
     return np.array([np.array(place) + along[:, None] * np.array(way) for place, way in STRIKES])
 
 
 def seen(q: Any) -> Any:
-    """(…, 5) of coordinates (…, 9): T's x, y and heading, then the sphere; NumPy's and JAX's
-    alike."""
+    """Return (…, 5) of coordinates (…, 9), NumPy or JAX: the T's x, y and heading, then the
+    sphere."""
     xp = jnp if isinstance(q, jax.Array) else np
     w, x, y, z = (q[..., k] for k in range(5, 9))
     heading = xp.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
@@ -123,12 +122,12 @@ def seen(q: Any) -> Any:
 
 @dataclass
 class Model:
-    """Frames (B·F·5,) over their noise, of numbers (4,); how they change with them; how many
-    rollouts of all strikes that took."""
+    """Frames (B·F·5,) over their noise as a function of parameters (4,), with counts of
+    evaluations."""
 
     frames: Callable[[np.ndarray], np.ndarray]
     slopes: Callable[[np.ndarray], np.ndarray] | None = None
-    """None: by central differences over ``step`` SCALEs."""
+    """Derivatives (B·F·5, 4); None: central differences over ``step`` SCALEs."""
     step: float = 0.01
     rollouts: int = 0
     derivatives: int = 0
@@ -138,7 +137,7 @@ class Model:
         return self.frames(numbers)
 
     def slope(self, numbers: np.ndarray) -> np.ndarray:
-        """(B·F·5, 4)"""
+        """Return the derivatives (B·F·5, 4)."""
         self.derivatives += 1
         if self.slopes:
             return self.slopes(numbers)
@@ -147,7 +146,7 @@ class Model:
 
 
 def in_mujoco(numbers: np.ndarray) -> np.ndarray:
-    """Frames by MuJoCo."""
+    """Return frames by MuJoCo."""
     model = spec_of(numbers).compile()
     data, full = mujoco.MjData(model), mujoco.mjtState.mjSTATE_FULLPHYSICS
     states = np.empty((len(STRIKES), mujoco.mj_stateSize(model, full)))
@@ -160,7 +159,7 @@ def in_mujoco(numbers: np.ndarray) -> np.ndarray:
 
 
 def in_soft() -> tuple[Callable[[np.ndarray], np.ndarray], Callable[[np.ndarray], np.ndarray]]:
-    """Frames by the soft engine, and their derivatives (…, 4)."""
+    """Return functions for frames by the soft engine and for their derivatives (…, 4)."""
     off_centre = spec_of(
         GUESS + np.array([0.0, 0.0, 1e-3, 0.0])
     ).compile()  # so that the centre of mass is one of the system's numbers
@@ -211,7 +210,7 @@ def in_soft() -> tuple[Callable[[np.ndarray], np.ndarray], Callable[[np.ndarray]
 
 
 def fitted(model: Model, recorded: np.ndarray) -> tuple[np.ndarray, float]:
-    """Numbers (4,) that fit, and processor time [s]."""
+    """Return fitted parameters (4,) and processor time [s]."""
     begin, model.rollouts, model.derivatives = time.process_time(), 0, 0
     found = least_squares(
         lambda x: model(x) - recorded, GUESS, model.slope, bounds=(LOW, HIGH), x_scale=SCALE
@@ -220,7 +219,7 @@ def fitted(model: Model, recorded: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def identify(args: argparse.Namespace) -> Outcome:
-    """All cases by all three."""
+    """Fit all cases in all three ways."""
     with jax.enable_x64(True):
         values, slopes = in_soft()
         values(GUESS), slopes(GUESS)  # compiles
@@ -289,7 +288,7 @@ def identify(args: argparse.Namespace) -> Outcome:
 
 
 def _row(name: str, cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Medians, and the worst."""
+    """Return medians and largest errors of one way."""
     errors = np.array([c["errors"] for c in cases])
     middle, worst = np.median(errors, axis=0), errors.max(axis=0)
     result = {"by": name, "cases": len(cases), "reached": sum(c["reached"] for c in cases)}
@@ -301,7 +300,7 @@ def _row(name: str, cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
 
     def add(p: argparse.ArgumentParser) -> None:
         p.add_argument("--cases", type=arguments.positive_int, default=10, metavar="N", help="hidden T's")

@@ -21,8 +21,8 @@ EPSILONS = (0.01, 0.25, 0.5, 10.0)
 
 
 def square(per_side: int, *, wrong: bool = False) -> Cloud:
-    """Oriented points of a 2-D box [−1, 1]² in the plane z = 0; ``wrong``: the first of every side
-    points inwards."""
+    """Return oriented points of a 2-D box [−1, 1]² in the plane z = 0; ``wrong``: the first of
+    every side points inwards."""
     along = (2.0 * np.arange(per_side) + 1.0) / per_side - 1.0
     points, normals = [], []
     for k in range(4):
@@ -37,7 +37,7 @@ def square(per_side: int, *, wrong: bool = False) -> Cloud:
 
 
 def isosurfaces() -> Outcome:
-    """SSDF of a box in the plane for growing ε, from few and many points, and with wrong
+    """Draw the SSDF of a box in the plane for growing ε, from few and many points, and with wrong
     normals."""
     x = np.linspace(-2.0, 2.0, 161)
     grid = np.stack(np.meshgrid(x, x, indexing="xy"), axis=-1).reshape(-1, 2)
@@ -71,7 +71,7 @@ def isosurfaces() -> Outcome:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, lambda args: isosurfaces(), argv)
 
 

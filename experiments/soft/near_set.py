@@ -1,14 +1,13 @@
 """Wrench and two derivatives of the near set against the dense formulation, along random paths.
 
 Bodies go over edges and through inner corners, lie on each other tilted by 0.01 to 10°, are pins in
-holes and bodies inside bodies. At 100 places of every path the wrench of what is near is held
-against that of all points and planes, and so are its first and its second derivative along the
-path; at one of them both are held against differences, too, the second against those of the first.
-Wrenches are off by a share of the load, or of k ε3 where the load is less, derivatives by a share
-of their size, or of k times the travel, or of that times the travel over ε3; moments count over the
-body's size. Asked for: 1e-6, so that no jump is larger. On many more paths, too many for all points
-and planes, wrenches are held against those of what is near to a thousandth of that tolerance, from
-tables of their own. At last, states of the pushed T are drawn on its outline.
+holes and bodies inside bodies. At 100 places of every path the wrench of the near set and its first
+and second derivatives along the path are compared with the dense formulation; at one of them also
+with differences, the second with those of the first. Errors of wrenches are shares of the load, or
+of k ε3 if that is more; of derivatives shares of their size, or of k times the travel (over ε3);
+moments are divided by the body's size. Asked for: 1e-6. On many more paths wrenches are compared
+with the near set at a thousandth of that tolerance, from separate tables. Finally, states of the
+pushed T are drawn on its outline.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ def _at(part: Cloud, *p: float) -> Cloud:
 
 
 def _corner() -> Cloud:
-    """A wall that stands on a floor, without what is inside."""
+    """Return a wall on a floor, without inner points."""
     floor, wall = _box(0.03, 0.03, 0.01), _at(_box(0.01, 0.03, 0.02), -0.02, 0.0, 0.03)
     covered = (floor.points[:, 0] < -0.01) & (floor.normals[:, 2] > 0.5)
     return cloud.joined(
@@ -93,7 +92,7 @@ def _corner() -> Cloud:
 
 
 def _hole() -> Cloud:
-    """A plate with a square hole of 20.4 mm."""
+    """Return a plate with a square hole of 20.4 mm."""
     half, thick, wide = 0.0102, 0.01, 0.03
     u, up = np.eye(3)[0] * 2 * half, np.eye(3)[2] * 2 * thick
     inner = cloud.rectangle([-half, half, -thick], u, up, 0.006)  # looks to −y, into the hole
@@ -117,8 +116,8 @@ def _quarters() -> list[np.ndarray]:
 def _path(
     place: Sequence[float], spread: Sequence[float], turn: float, along: Sequence[float], turning: float
 ) -> Callable[..., np.ndarray]:
-    """Begins within ``spread`` of a place, turned by 0.01 to ``turn`` degrees (log-uniform), and
-    goes up to ``along`` and ``turning``."""
+    """Return a function that draws a path: it begins within ``spread`` of a place, turned by 0.01
+    to ``turn`` degrees (log-uniform), and goes up to ``along`` and ``turning``."""
 
     def draw(rng: np.random.Generator) -> np.ndarray:
         ways = rng.normal(size=(2, 3))
@@ -162,7 +161,7 @@ SCENES = {
 
 
 def system_of(scene: Scene, tolerance: float | None) -> SoftSystem:
-    """Both bodies free, twice differentiable."""
+    """Return the system of a scene, both bodies free, twice differentiable."""
     model = mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{BODIES}</worldbody></mujoco>")
     meeting = Meeting(
         [Surface("a", "a", scene.a)],
@@ -175,8 +174,8 @@ def system_of(scene: Scene, tolerance: float | None) -> SoftSystem:
 
 
 def wrench_on(system: SoftSystem, size: float) -> Callable[[Any, jax.Array, jax.Array], jax.Array]:
-    """(6,) about the body's middle, its moment over its size [N], of the system's numbers, a path
-    (12,) and a place s on it."""
+    """Return (6,) about the body's middle, its moment over its size [N], of the system's numbers, a
+    path (12,) and a place s on it."""
 
     def wrench(data: Any, path: jax.Array, s: jax.Array) -> jax.Array:
         place, turn = path[:3] + s * path[6:9], path[3:6] + s * path[9:]
@@ -189,14 +188,15 @@ def wrench_on(system: SoftSystem, size: float) -> Callable[[Any, jax.Array, jax.
 
 
 def at_places(system: SoftSystem, size: float) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """Wrenches (K, 6) at places s (K,) of a path (12,); see :func:`wrench_on`."""
+    """Return a function for wrenches (K, 6) at places s (K,) of a path (12,); see
+    :func:`wrench_on`."""
     data, wrench = jax.device_put(system.data), wrench_on(system, size)
     compiled = jit(lambda data, path, s: jax.lax.map(lambda x: wrench(data, path, x), s))
     return lambda path, s: np.asarray(compiled(data, path, s))
 
 
 def along(system: SoftSystem, size: float) -> Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, ...]]:
-    """Wrenches, and first and second derivatives (K, 6) by s, of what is differentiated."""
+    """Return a function for wrenches and first and second derivatives (K, 6) by s."""
     data, wrench = jax.device_put(system.data), wrench_on(system, size)
 
     def all_of(data: Any, path: jax.Array, s: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -214,13 +214,13 @@ def along(system: SoftSystem, size: float) -> Callable[[np.ndarray, np.ndarray],
 
 
 def quaternion(turn: jax.Array) -> jax.Array:
-    """(4,) of a rotation vector (3,) that is not zero [rad]."""
+    """Return the quaternion (4,) of a rotation vector (3,) that is not zero [rad]."""
     angle = jnp.linalg.norm(turn)
     return jnp.concatenate([jnp.cos(angle / 2)[None], jnp.sin(angle / 2) * turn / angle])
 
 
 def _slope(f: Callable[[np.ndarray], np.ndarray], s: float) -> np.ndarray:
-    """(6,) derivative by central differences, extrapolated."""
+    """Return the derivative (6,) by central differences, extrapolated."""
     values = f(np.concatenate([s + STEPS, s - STEPS]))
     column = (values[: len(STEPS)] - values[len(STEPS) :]) / (2.0 * STEPS[:, None])
     best, least = column[-1], np.inf
@@ -234,7 +234,7 @@ def _slope(f: Callable[[np.ndarray], np.ndarray], s: float) -> np.ndarray:
 
 
 def judge(name: str, paths: int, seed: int) -> dict[str, Any]:
-    """A row of the table: the worst of so many paths of a scene."""
+    """Return a row of the table: the largest errors on paths of a scene."""
     scene, rng, s = SCENES[name], np.random.default_rng(seed), np.linspace(0.0, 1.0, PLACES)
     ours, all_of = (system_of(scene, tolerance) for tolerance in (TOLERANCE, None))
     forward, near, dense = at_places(ours, scene.size), along(ours, scene.size), along(all_of, scene.size)
@@ -276,7 +276,7 @@ def judge(name: str, paths: int, seed: int) -> dict[str, Any]:
 
 
 def judge_many(name: str, paths: int, seed: int) -> dict[str, Any]:
-    """The worst wrench of so many paths of a scene against the finer tolerance."""
+    """Return the largest error of wrenches on paths of a scene against the finer tolerance."""
     scene, rng, s = SCENES[name], np.random.default_rng([seed, 1]), np.linspace(0.0, 1.0, PLACES)
     ours, finer = (at_places(system_of(scene, tolerance), scene.size) for tolerance in (TOLERANCE, FINE))
     worst, felt, floor = 0.0, 0, LAW.stiffness * LAW.eps3
@@ -290,8 +290,8 @@ def judge_many(name: str, paths: int, seed: int) -> dict[str, Any]:
 
 
 def scene_row(name: str, paths: tuple[int, int], seed: int, folder: str) -> dict[str, Any]:
-    """A scene's row, or what a folder keeps of it; of ``paths`` the second are the many. In a
-    process of its own."""
+    """Return a scene's row, or the one stored in a folder; ``paths``: numbers for both comparisons.
+    In a process of its own."""
     kept = Path(folder) / f"{name.replace(' ', '_')}.json" if folder else None
     if kept is not None and kept.is_file():
         return json.loads(kept.read_text())
@@ -304,8 +304,8 @@ def scene_row(name: str, paths: tuple[int, int], seed: int, folder: str) -> dict
 
 
 def errors(points: int, states: int, seed: int) -> np.ndarray:
-    """(N,) errors of the pushed T's wrench in states in which the pusher touches its outline,
-    corners and inner ones too; float64."""
+    """Return (N,) errors of the pushed T's wrench in states in which the pusher touches its
+    outline, corners and inner ones too; float64."""
     rng, touching = np.random.default_rng(seed), []
     _, rectangles = systems.t_rectangles()
     while len(touching) < states:
@@ -335,7 +335,7 @@ def errors(points: int, states: int, seed: int) -> np.ndarray:
 
 
 def near_set(args: argparse.Namespace) -> Outcome:
-    """All paths, then the pushed T."""
+    """Check all paths, then the pushed T."""
     if args.keep:
         claim(
             args.keep,
@@ -364,7 +364,7 @@ def near_set(args: argparse.Namespace) -> Outcome:
     keys = ("scene", "many_paths", "many_touching", "many_wrench")
     columns = ("scene", "paths", "states that touch", "wrench off")
     many = table(
-        f"against what is near to {FINE:g}, worst of all", columns, [[r[k] for k in keys] for r in rows]
+        f"against the near set at {FINE:g}, worst of all", columns, [[r[k] for k in keys] for r in rows]
     )
     return Outcome(
         results,
@@ -381,20 +381,21 @@ def _arguments(p: argparse.ArgumentParser) -> None:
         type=arguments.positive_int,
         default=20_000,
         metavar="N",
-        help="paths of each scene for the finer tolerance",
+        help="paths of each scene for the comparison with the finer tolerance",
     )
+    p.add_argument("--jobs", type=arguments.positive_int, default=1, metavar="N", help="scenes in parallel")
     p.add_argument(
-        "--jobs", type=arguments.positive_int, default=1, metavar="N", help="scenes at the same time"
-    )
-    p.add_argument(
-        "--keep", type=Path, metavar="FOLDER", help="keep every scene's row there, and go on where it was cut"
+        "--keep",
+        type=Path,
+        metavar="FOLDER",
+        help="store every scene's row there, and continue an interrupted run",
     )
     p.add_argument("--states", type=arguments.positive_int, default=100, metavar="N", help="of the pushed T")
-    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="draws paths and states")
+    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="seed of paths and states")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, near_set, argv, arguments=_arguments)
 
 

@@ -37,12 +37,12 @@ SEQUENCES = (
 SPEED = 0.15
 """Speed of the pusher's target [m/s]."""
 PUBLISHED = {("rk4", 0.002): 0.012, ("euler", 0.002): 0.067, ("rk4", 0.016): 0.046}
-"""The paper's mean distance with 4000 points [m], by method and step [s]: the threshold; in all other
-cells the largest of them. No T may be thrown."""
+"""The paper's mean distance with 4000 points [m], by method and step [s]: the threshold; in all
+other cells the largest of them. No T may be thrown."""
 SMOOTHING = {"stiffness": 2.5e3, "eps2": 8e-3, "eps3": 5e-4, "v_d": 0.6, "v_s": 0.05}
-"""Contact parameters of all cells, chosen once, on these sequences, so that steps of 16 ms follow k, the
-load over ε2 and that over v_s at the mass and size of the T; √ε1 is a fifth of the spacing of the
-points."""
+"""Contact parameters of all cells, chosen once, on these sequences, so that steps of 16 ms follow
+k, the load over ε2 and that over v_s at the mass and size of the T; √ε1 is a fifth of the spacing
+of the points."""
 ROOM = Room(1, 64, 32)
 LOST = 1.0
 """Distance from MuJoCo's T [m] from which on a T counts as thrown."""
@@ -134,7 +134,8 @@ def push(steps_ms: tuple[int, ...] = (2, 8, 16), methods: tuple[str, ...] = ("rk
         line = f"{method:5s} {ms:2d} ms {points:4d} points: "
         if kept.any():
             near, turned = 100 * d[kept], np.degrees(turn[kept])
-            line += f"Δd {near.mean():5.1f} ± {near.std():.1f} cm, Δθ {turned.mean():5.1f} ± {turned.std():.1f}°, "
+            line += f"Δd {near.mean():5.1f} ± {near.std():.1f} cm, "
+            line += f"Δθ {turned.mean():5.1f} ± {turned.std():.1f}°, "
         lines.append(line + f"{(~kept).sum()} diverged")
     for row in rows:
         key = row["method"], row["step_s"]
@@ -166,7 +167,7 @@ def push(steps_ms: tuple[int, ...] = (2, 8, 16), methods: tuple[str, ...] = ("rk
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, lambda args: push(), argv)
 
 

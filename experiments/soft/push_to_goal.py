@@ -1,10 +1,10 @@
-"""A sphere pushes a T to a goal pose by gradients through the engine, beside CEM and finite
+"""A sphere pushes a T to a goal pose by gradients through the engine, compared with CEM and finite
 differences through MuJoCo.
 
 One push at a time: from places around the T's outline the sphere follows a path of a few way
-points. All places are optimised side by side, each from a straight path along its normal; the best
+points. All places are optimised in parallel, each from a straight path along its normal; the best
 push is made in MuJoCo, the sphere goes around the T to the next place, and the next push is planned
-for where the T then lies. What plans it is
+from the T's new pose. Planners:
 
 - ``gradient``: Adam on ``jax.grad`` through the soft engine, from every place;
 - ``differences``: the same Adam on central differences through MuJoCo;
@@ -37,7 +37,7 @@ from experiments.harness import BLUE, GREEN, PINK, Outcome, run
 from experiments.soft import systems
 
 NEAR, TURNED = 0.01, np.radians(5.0)
-"""Asked for [m, rad]."""
+"""Thresholds [m, rad]."""
 STARTS = 0.15
 """The T starts anywhere within so far from its goal along each axis [m], turned by any angle."""
 LENGTH = 0.1
@@ -65,7 +65,7 @@ POINTS = 26
 
 
 class Places(NamedTuple):
-    """Where a push may begin, in the T's frame."""
+    """Start positions of pushes, in the T's frame."""
 
     p_T: np.ndarray
     """(B, 2) centre of the sphere [m]."""
@@ -74,7 +74,7 @@ class Places(NamedTuple):
 
 
 def places() -> Places:
-    """On every side of the outline, clear of its inner corners."""
+    """Return places on every side of the outline, clear of its inner corners."""
     _, ((bar_low, bar_high), (stem_low, stem_high)) = systems.t_rectangles()
     clear = systems.PUSHER_RADIUS + 0.012
     found = [((x, bar_high[1]), (0.0, 1.0)) for x in np.linspace(bar_low[0], bar_high[0], 7)[1:-1]]
@@ -95,7 +95,7 @@ PLACES = places()
 
 
 def turned(yaw: float, vectors: np.ndarray) -> np.ndarray:
-    """(…, 2) from the T's frame to the world's."""
+    """Return (…, 2) from the T's frame to the world's."""
     c, s = np.cos(yaw), np.sin(yaw)
     return vectors @ np.array([[c, s], [-s, c]])
 
@@ -126,18 +126,18 @@ class Table:
         return bool(np.linalg.norm(self.p_WT) <= NEAR and abs(self.yaw) <= TURNED)
 
     def starts(self) -> np.ndarray:
-        """(B, 9) coordinates with the sphere at every place."""
+        """Return (B, 9) coordinates with the sphere at every place."""
         q = np.tile(self.data.qpos, (len(PLACES.p_T), 1))
         q[:, :2] = self.p_WT + turned(self.yaw, PLACES.p_T)
         return q
 
     @property
     def length(self) -> float:
-        """Of a first guess: as far as the T is off, once the sphere is there [m]."""
+        """Length of a first guess, the T's distance from the goal beyond the gap [m]."""
         return GAP + min(FIRST, float(np.sqrt(error(self.data.qpos))))
 
     def straight(self, rng: np.random.Generator) -> np.ndarray:
-        """(B, W, 2) way points of pushes that are nearly straight, off their start [m]."""
+        """Return (B, W, 2) way points of pushes that are nearly straight, off their start [m]."""
         share = np.arange(1, WAY_POINTS + 1)[:, None] / WAY_POINTS
         ways = -self.length * turned(self.yaw, PLACES.nhat_T)[:, None] * share
         return ways + DRAWN * self.length * rng.normal(size=ways.shape)
@@ -159,14 +159,14 @@ class Table:
         )
 
     def _out(self, nhat: np.ndarray) -> np.ndarray:
-        """(2,) from the sphere along a normal out to the circle around the T."""
+        """Return (2,) from the sphere along a normal out to the circle around the T."""
         off = self.data.qpos[:2] - self.p_WT
         along = off @ nhat
         return max(0.0, np.sqrt(max(AROUND**2 - off @ off + along**2, 0.0)) - along) * nhat
 
     def _around(self, start: np.ndarray, nhat: np.ndarray) -> np.ndarray:
-        """(K, 2) targets from where the sphere is, along the circle and in to a start, then half a
-        second there."""
+        """Return (K, 2) targets from where the sphere is, along the circle and in to a start, then
+        half a second there."""
         centre, here = self.p_WT, self.data.qpos[:2].copy()
         off = start - centre
         along = off @ nhat
@@ -184,7 +184,8 @@ class Table:
             mujoco.mj_step(self.model, self.data)
 
     def rolled(self, starts: np.ndarray, ways: np.ndarray) -> np.ndarray:
-        """(B,) errors after pushes from coordinates (B, 9) along ways (B, W, 2), by MuJoCo."""
+        """Return (B,) errors after pushes from coordinates (B, 9) along ways (B, W, 2), by
+        MuJoCo."""
         m, full = self.model, mujoco.mjtState.mjSTATE_FULLPHYSICS
         at = mujoco.MjData(m)
         states = np.empty((len(starts), mujoco.mj_stateSize(m, full)))
@@ -196,15 +197,15 @@ class Table:
 
 
 def _paced(corners: np.ndarray) -> np.ndarray:
-    """(K, 2) targets along straight lines at SPEED."""
+    """Return (K, 2) targets along straight lines at SPEED."""
     arrive = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(corners, axis=0), axis=1) / SPEED)])
     t = np.arange(0.0, arrive[-1] + DT["mujoco"], DT["mujoco"])
     return np.column_stack([np.interp(t, arrive, corners[:, i]) for i in range(2)])
 
 
 def targets(starts: Any, ways: Any, dt: float) -> Any:
-    """(B, K, 2) of the sphere's control: from start (B, 2) along way points (B, W, 2) off it, the
-    last held; NumPy's and JAX's alike."""
+    """Return (B, K, 2) of the sphere's control: from start (B, 2) along way points (B, W, 2) off
+    it, the last held; NumPy's and JAX's alike."""
     moving, held = round(SECONDS / WAY_POINTS / dt), round(REST / dt)
     share = np.arange(1, moving + 1) / moving
     weight = np.zeros((WAY_POINTS * moving + held, WAY_POINTS))
@@ -217,15 +218,15 @@ def targets(starts: Any, ways: Any, dt: float) -> Any:
 
 
 def error(q: Any) -> Any:
-    """(…,) squared distance of the T from its goal, with LENGTH for turns, of coordinates (…, 9)
-    [m²]; NumPy's and JAX's alike."""
+    """Return (…,) squared distance of the T from its goal, with LENGTH for turns, of coordinates
+    (…, 9) [m²]; NumPy's and JAX's alike."""
     w, x, y, z = (q[..., k] for k in range(5, 9))
     c, s = 1 - 2 * (y * y + z * z), 2 * (w * z + x * y)
     return q[..., 2] ** 2 + q[..., 3] ** 2 + LENGTH**2 * ((1 - c) ** 2 + s**2)
 
 
 def within_speed(ways: np.ndarray) -> np.ndarray:
-    """Way points (…, W, 2) no farther apart than SPEED allows."""
+    """Return way points (…, W, 2) no farther apart than SPEED allows."""
     steps = np.diff(ways, axis=-2, prepend=np.zeros_like(ways[..., :1, :]))
     most = SPEED * SECONDS / WAY_POINTS
     steps *= np.minimum(1.0, most / np.maximum(np.linalg.norm(steps, axis=-1, keepdims=True), 1e-12))
@@ -241,7 +242,7 @@ class Soft:
     """The engine as a model: errors and derivatives of all places at once."""
 
     steps = round((SECONDS + REST) / DT["soft"])
-    """Of one push."""
+    """Steps of one push."""
 
     def __init__(self) -> None:
         system = systems.pusher_system(POINTS)
@@ -279,7 +280,7 @@ class Differences:
 
 
 def by_slope(slope: Slope) -> Callable[[Table, np.random.Generator], tuple[int, np.ndarray, int]]:
-    """A planner of pushes: Adam from every place; the best place, its way, and how many steps of
+    """Return a planner of pushes by Adam from every place: best place, its way, number of steps of
     its model it took."""
 
     def plan(here: Table, rng: np.random.Generator) -> tuple[int, np.ndarray, int]:
@@ -300,7 +301,7 @@ def by_slope(slope: Slope) -> Callable[[Table, np.random.Generator], tuple[int, 
 
 
 def by_cem(here: Table, rng: np.random.Generator) -> tuple[int, np.ndarray, int]:
-    """A planner of pushes: places and ways are drawn, the best few say where to draw next."""
+    """Plan a push by the cross-entropy method on places and ways."""
     starts, straight = here.starts(), here.straight(rng)
     chance = np.full(len(starts), 1.0 / len(starts))
     mean, spread = straight.copy(), np.full_like(straight, SPREAD * here.length)
@@ -323,7 +324,7 @@ def by_cem(here: Table, rng: np.random.Generator) -> tuple[int, np.ndarray, int]
 def brought(
     plan: Callable[[Table, np.random.Generator], tuple[int, np.ndarray, int]], seed: int
 ) -> dict[str, Any]:
-    """One T: pushed until it has arrived, or too often."""
+    """Push one T until it arrives, at most ``MOST_PUSHES`` times."""
     rng = np.random.default_rng(seed)
     here = Table(*rng.uniform(-STARTS, STARTS, 2), rng.uniform(-np.pi, np.pi))
     wall = cpu = 0.0
@@ -344,7 +345,7 @@ def brought(
 
 
 def compare(args: argparse.Namespace) -> Outcome:
-    """All planners from the same start poses."""
+    """Compare all planners from the same start poses."""
     soft = Soft()
     warm = Table(0.1, 0.1, 1.0)
     begin = time.process_time()
@@ -445,7 +446,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run("experiments.soft.push_to_goal", __doc__, compare, argv, arguments=_arguments, pinned=True)
 
 

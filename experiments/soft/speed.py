@@ -1,10 +1,10 @@
-"""Time of a step of a sphere that pushes a T, beside MuJoCo (C) and MJX on the same scene in the
-same run.
+"""Time of a step of a sphere that pushes a T, compared with MuJoCo (C) and MJX on the same scene in
+the same run.
 
-2 ms steps in float32, in a scan of 250 and called one by one from Python, taking turns on one core;
-beside every time where the T is at the end of the scan, against MuJoCo, and in ours how far the
-wrench is from the dense formulation. MuJoCo is the fastest peer, but gives no derivatives; MJX
-(extra 'peers') gives them, on the same compiler. What is asked for: :data:`LIMITS`.
+2 ms steps in float32, in a scan of 250 and called one by one from Python, in turns on one core.
+With every time: the T's distance from MuJoCo's at the end of the scan, and in ours the error of the
+wrench against the dense formulation. MuJoCo is the fastest peer, without derivatives; MJX (extra
+'peers') has them, on the same compiler. Asked for: :data:`LIMITS`.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class Timing:
     name: str
     compile_s: float = 0.0
     scan_s: list[float] = field(default_factory=list)
-    """Of one step inside a scan."""
+    """Times of one step inside a scan."""
     call_s: list[float] = field(default_factory=list)
-    """Of one step called from Python."""
+    """Times of one step called from Python."""
 
 
 def mjx_version() -> str | None:
-    """Of MJX; None where it is not installed."""
+    """Return the version of MJX, or None if it is not installed."""
     try:
         return version("mujoco-mjx")
     except PackageNotFoundError:
@@ -62,20 +62,20 @@ def mjx_version() -> str | None:
 
 
 def targets(steps: int) -> np.ndarray:
-    """(steps, 2) where the pusher is sent: along the stem, in contact with its end nearly from the
-    start."""
+    """Return the pusher's targets (steps, 2): along the stem, in contact with its end nearly from
+    the start."""
     return np.stack([np.zeros(steps), np.linspace(-0.155, -0.10, steps)], axis=1).astype(np.float32)
 
 
 def start(count: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """q (9 count,) and v (8 count,): every pusher a millimetre from the end of its stem."""
+    """Return q (9 count,) and v (8 count,): every pusher a millimetre from the end of its stem."""
     q, v = systems.pusher_start(count)
     q[1 : 2 * count : 2] = -0.1585
     return q, v
 
 
 class SoftCase:
-    """The pushed T in the soft engine, float32, ready to be timed."""
+    """The pushed T in the soft engine, float32."""
 
     def __init__(self, points: int, method: str) -> None:
         self.timing = Timing(f"soft, {points} points, {method}")
@@ -89,10 +89,10 @@ class SoftCase:
 
         self.scan, self.call, self.timing.compile_s, compiled = _compiled(one, data, state)
         self.temporaries = temporaries(compiled)
-        """Of one step [bytes]."""
+        """Temporaries of one step [bytes]."""
 
     def end(self) -> np.ndarray:
-        """(2,) of the T after the scan [m]."""
+        """Return the position (2,) of the T after the scan [m]."""
         return np.asarray(self.scan()[0][2:4], float)
 
 
@@ -110,17 +110,17 @@ class MujocoCase:
         mujoco.mj_getState(self._model, self._data, self._state, mujoco.mjtState.mjSTATE_FULLPHYSICS)
 
     def scan(self) -> np.ndarray:
-        """The states of all steps."""
+        """Return the states of all steps."""
         return rollout.rollout(self._model, self._data, self._state, self._targets)[0]
 
     def call(self) -> np.ndarray:
-        """One step from the start."""
+        """Return the positions after one step from the start."""
         self._data.qpos[:], self._data.qvel[:], self._data.ctrl[:] = self._q, self._v, self._targets[0]
         mujoco.mj_step(self._model, self._data)
         return self._data.qpos
 
     def end(self) -> np.ndarray:
-        """(2,) of the T after the scan [m]."""
+        """Return the position (2,) of the T after the scan [m]."""
         return self.scan()[0, -1, 3:5]  # a full physics state begins with the time
 
 
@@ -143,16 +143,16 @@ class MjxCase:
             self.scan, self.call, self.timing.compile_s, _ = _compiled(one, m, begin)
 
     def end(self) -> np.ndarray:
-        """(2,) of the T after the scan [m]."""
+        """Return the position (2,) of the T after the scan [m]."""
         return np.asarray(self.scan().qpos[2:4], float)
 
 
 def _compiled(one: Callable, numbers: Any, state: Any) -> tuple[Callable, Callable, float, Any]:
-    """A scan, one step called from Python, the processor time that the scan took to compile [s],
-    the compiled step.
+    """Return a scan, one step called from Python, the scan's compilation time [s], and the compiled
+    step.
 
-    The step that is called has the system's numbers built in: every array that is handed over costs
-    time. Its kernels are ordered for one thread, not for several: faster on one core.
+    The step called from Python has the system's numbers built in, as every argument costs time; its
+    kernels are scheduled for one thread.
     """
     path = jnp.asarray(targets(SCAN))
 
@@ -170,12 +170,12 @@ def _compiled(one: Callable, numbers: Any, state: Any) -> tuple[Callable, Callab
 
 
 def temporaries(compiled: Any) -> int:
-    """What a compiled function needs beside its arguments and results [bytes]."""
+    """Return the temporaries of a compiled function [bytes]."""
     return int(compiled.memory_analysis().temp_size_in_bytes)
 
 
 def take_turns(cases: list[Any], rounds: int) -> None:
-    """Time all cases in turns, so that what else the machine does hits all alike."""
+    """Time all cases in turns, so that other load affects all alike."""
     for case in cases:
         jax.block_until_ready((case.scan(), case.call()))
     for _ in range(rounds):
@@ -190,10 +190,8 @@ def take_turns(cases: list[Any], rounds: int) -> None:
 
 
 def speed(args: argparse.Namespace) -> Outcome:
-    """Time ours and the peers."""
-    jax.config.update(
-        "jax_cpu_enable_async_dispatch", False
-    )  # on one core, handing a call to another thread costs and gains nothing
+    """Time the engine and its peers."""
+    jax.config.update("jax_cpu_enable_async_dispatch", False)  # no gain on one core
     method, version_of_mjx = "rk4" if args.rk4 else "euler", mjx_version()
     note(f"core {args.core}: compiling" + ("" if version_of_mjx else "; MJX is not installed"))
     ours = {str(points): SoftCase(points, method) for points in (26, 4000)}
@@ -217,8 +215,8 @@ def speed(args: argparse.Namespace) -> Outcome:
     versions = {"mujoco": mujoco.__version__, "mjx": version_of_mjx}
     results = {"core": args.core, "method": method, "cases": cases, "peers": peers, "versions": versions}
     rows = [
-        [c["name"], c["compile_s"], 1e6 * c["scan_s"]["p50"], c.get("mujoco_ratio"), c.get("mjx_ratio"), c.get("wrench_error"),
-         1e6 * c["call_s"]["p50"], 1e3 * c["end_difference_m"]]
+        [c["name"], c["compile_s"], 1e6 * c["scan_s"]["p50"], c.get("mujoco_ratio"), c.get("mjx_ratio"),
+         c.get("wrench_error"), 1e6 * c["call_s"]["p50"], 1e3 * c["end_difference_m"]]
         for c in (*cases.values(), *peers.values())
     ]  # fmt: skip
     columns = (
@@ -254,21 +252,21 @@ def _entry(case: SoftCase | MujocoCase | MjxCase, truth: np.ndarray) -> dict[str
 
 def _arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument(
-        "--rounds", type=arguments.positive_int, default=10, metavar="N", help="times every case is timed"
+        "--rounds", type=arguments.positive_int, default=10, metavar="N", help="timings of every case"
     )
     p.add_argument(
         "--states",
         type=arguments.positive_int,
         default=100,
         metavar="N",
-        help="in which the wrench is held against the dense one",
+        help="states in which the wrench is compared with the dense one",
     )
-    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="draws the states")
+    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="seed of the states")
     p.add_argument("--rk4", action="store_true", help="fourth-order Runge–Kutta instead of Euler")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, speed, argv, arguments=_arguments, pinned=True)
 
 

@@ -1,9 +1,9 @@
-"""Soft signed distance (SSDF) of an oriented point cloud, as the SSDF paper has it:
+"""Soft signed distance (SSDF) of an oriented point cloud, as in the SSDF paper:
 
     φ_i = n_iᵀ(p − p_i),   φ̂_S(p) = Σ_i softmax(−(‖p − p_i‖² + (β − 1) φ_i²)/ε1)_i φ_i
     [8–10]
 
-The engine's force law is not made of it. Pure functions of arrays; ε1 [m²].
+The engine's force law does not use it. ε1 in m².
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dexengines.soft.cloud import Cloud
 
 
 def ssdf(p: Array, cloud: Cloud, eps1: float | Array, normal_weight: float = 1.0) -> Array:
-    """φ̂_S(p) [m] of a point (3,); negative inside. ``normal_weight``: β."""
+    """Return φ̂_S(p) [m] of a point (3,), negative inside; ``normal_weight``: β."""
     r = p[None] - cloud.points
     phi = _dot3(jnp.asarray(cloud.normals), r)
     return jax.nn.softmax(-(_dot3(r, r) + (normal_weight - 1.0) * phi * phi) / eps1) @ phi

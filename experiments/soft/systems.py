@@ -3,6 +3,7 @@ clouds."""
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import mujoco
 import numpy as np
@@ -11,8 +12,19 @@ from jax import Array
 from dexengines.soft import cloud
 from dexengines.soft.cloud import Cloud
 from dexengines.soft.near import Room
-from dexengines.soft.scm import ContactParams, Dissipation, Law, PairWrench, meet, paper_dissipation
+from dexengines.soft.scm import (
+    ContactParams,
+    Dissipation,
+    Law,
+    PairWrench,
+    Side,
+    all_planes,
+    combine,
+    paper_dissipation,
+    respond,
+)
 from dexengines.soft.system import Ground, Meeting, SoftSystem, Surface
+from dexengines.soft.vectors import about, kept, turn, twist_in
 
 BAR, STEM, HEIGHT = (0.25, 0.05), (0.05, 0.15), 0.04
 """The T [m]: its bar over its stem, 25 × 20 cm, and its thickness."""
@@ -30,8 +42,8 @@ SPHERE_SPACING = {26: 0.016, 4000: 0.0040}
 
 
 def t_rectangles() -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-    """Return the centre of mass (2,) in the drawing's frame, and the T's plan as rectangles (low, high)
-    in the body's frame."""
+    """Return the centre of mass (2,) in the drawing's frame, and the T's plan as rectangles (low,
+    high) in the body's frame."""
     bar = (np.array([-BAR[0] / 2, 0.0]), np.array([BAR[0] / 2, BAR[1]]))
     stem = (np.array([-STEM[0] / 2, -STEM[1]]), np.array([STEM[0] / 2, 0.0]))
     areas = [np.prod(h - low) for low, h in (bar, stem)]
@@ -70,8 +82,8 @@ def t_cloud(spacing: float) -> Cloud:
 
 
 def pusher_spec(dt: float, *, rk4: bool = False, count: int = 1) -> mujoco.MjSpec:
-    """Return Ts on the ground, each with a position-controlled sphere on two slides; q: spheres (x, y),
-    Ts (position, quaternion)."""
+    """Return Ts on the ground, each with a position-controlled sphere on two slides; q: spheres (x,
+    y), Ts (position, quaternion)."""
     spec = mujoco.MjSpec()
     spec.option.timestep = dt
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_RK4 if rk4 else mujoco.mjtIntegrator.mjINT_EULER
@@ -158,7 +170,8 @@ def pusher_params(points: int) -> ContactParams:
 
 
 def pusher_force(q: np.ndarray, v: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Return the force (nv,) of the pushers' position control towards ``target`` (2 for each) [m]."""
+    """Return the force (nv,) of the pushers' position control towards ``target`` (2 for each)
+    [m]."""
     n = len(target)
     return jnp.concatenate(
         [PUSHER_GAIN * (target - q[:n]) - PUSHER_DAMPING * v[:n], jnp.zeros(len(v) - n, v.dtype)]
@@ -166,19 +179,32 @@ def pusher_force(q: np.ndarray, v: np.ndarray, target: np.ndarray) -> np.ndarray
 
 
 def pusher_start(count: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Return q (9 count,) and v (8 count,): the first T lies at the origin, each pusher stands behind
-    the end of its stem."""
+    """Return q (9 count,) and v (8 count,): the first T lies at the origin, each pusher stands
+    behind the end of its stem."""
     ts = [[k * APART, 0.0, HEIGHT / 2, 1.0, 0.0, 0.0, 0.0] for k in range(count)]
     return np.concatenate([np.tile([0.0, -0.20], count), *ts]), np.zeros(8 * count)
 
 
 def dense_pair(
-    points_a: Array, normals_a: Array, points_b: Array, normals_b: Array, R_AB: Array, p_AB: Array, twist: Array, c: ContactParams,
-    dissipation: Dissipation = paper_dissipation,
+    points_a: Array, normals_a: Array, points_b: Array, normals_b: Array, R_AB: Array, p_AB: Array,
+    twist: Array, c: ContactParams, dissipation: Dissipation = paper_dissipation,
 ) -> PairWrench:  # fmt: skip
-    """Return the contact of two whole clouds (I, 3); see :func:`~dexengines.soft.scm.meet`."""
-    rows = [
-        jnp.concatenate([p, n, jnp.zeros((len(p), 2))], axis=1).astype(p_AB.dtype)
+    """Return the contact of two whole clouds (I, 3), without the axis S; B has the pose (R_AB, p_AB)
+    and the twist (6,) relative to A, in A: the velocity of B's material point at A's origin, then the
+    angular velocity."""
+    real, one = p_AB.dtype, jnp.ones((1, 1), p_AB.dtype)
+    rows_a, rows_b = (
+        jnp.concatenate([p, n, jnp.zeros((len(p), 2))], axis=1).astype(real)
         for p, n in ((points_a, normals_a), (points_b, normals_b))
+    )
+    R_BA, law, a, b = R_AB.T, Law(dissipation), rows_a.T[:, None], rows_b.T[:, None]
+    on_b = kept(turn(R_AB, b[:3], p_AB))
+    on_a = kept(turn(R_BA, a[:3], -turn(R_BA, p_AB)))
+    felt_b = respond(on_b, about(twist, on_b), all_planes(rows_a[..., None]), c, law)
+    felt_a = respond(on_a, about(-twist_in(twist, R_AB, p_AB), on_a), all_planes(rows_b[..., None]), c, law)
+    felt_a = felt_a._replace(force=turn(R_AB, felt_a.force), normal=turn(R_AB, felt_a.normal))
+    sides = [
+        Side(sign * one, one[None], *(jax.tree.map(lambda x: x[None], part) for part in parts))
+        for sign, *parts in ((1.0, on_b, b[7], felt_b), (-1.0, a[:3], a[7], felt_a))
     ]
-    return meet(*rows, (R_AB, p_AB), twist, c, Law(dissipation))
+    return PairWrench(*(x[0] for x in combine(sides, jnp.reshape(jnp.asarray(c.eps2, real), (1,)))))

@@ -3,10 +3,9 @@ distribution.
 
 A plane's share falls with d = ‖p − p_i‖² + (β − 1) φ², φ along its normal; β = 1 is isotropic. For
 a T of 26 quads, each β: how far the soft distance is from the true one outside the T, where the T
-is after a push of half a second, against MuJoCo, and whether derivatives are those of differences;
-nothing stands there where the step diverges. Top-K points are picked one after another, each a
-softmax over what the ones before have left: of a box on a slab, level and tilted, it is said how
-far they are from each other.
+is after a push of half a second, against MuJoCo, and the error of derivatives against differences
+(empty where the step diverges). Top-K points are picked one after another, each a softmax over the
+remaining ones: for a box on a slab, level and tilted, their distances are measured.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ SHARPNESS = 20.0
 
 
 def true_distance(p: np.ndarray) -> np.ndarray:
-    """(N,) of points (N, 3) from the T, zero inside [m]."""
+    """Return (N,) of points (N, 3) from the T, zero inside [m]."""
     half = np.array([0.0, 0.0, systems.HEIGHT / 2])
     boxes = [
         (np.append(low, 0.0) - half, np.append(high, 0.0) + half) for low, high in systems.t_rectangles()[1]
@@ -58,7 +57,7 @@ def true_distance(p: np.ndarray) -> np.ndarray:
 
 
 def distance_errors(weight: float, seed: int) -> np.ndarray:
-    """(N,) of the soft distance around the T [m]."""
+    """Return (N,) of the soft distance around the T [m]."""
     t = systems.t_cloud(systems.T_SPACING[POINTS])
     low, high = t.points.min(axis=0) - AROUND, t.points.max(axis=0) + AROUND
     p = np.random.default_rng(seed).uniform(low, high, (20 * SAMPLES, 3))
@@ -69,8 +68,8 @@ def distance_errors(weight: float, seed: int) -> np.ndarray:
 
 
 def pushed(weight: float) -> tuple[np.ndarray, float]:
-    """Where the T is after a push (2,) [m], and the error of the derivative by how the pusher
-    moves, as a share of the largest entry."""
+    """Return the position of the T after a push (2,) [m], and the error of the derivative by how
+    the pusher moves, as a share of the largest entry."""
     system = systems.pusher_system(
         POINTS, tolerance=None, params=systems.pusher_params(POINTS)._replace(normal_weight=weight)
     )
@@ -91,7 +90,7 @@ def pushed(weight: float) -> tuple[np.ndarray, float]:
 
 
 def picked(points: jax.Array, logits: jax.Array, count: int) -> jax.Array:
-    """(count, 3) soft top-K of points (N, 3) with the shares softmax(logits)."""
+    """Return (count, 3) soft top-K of points (N, 3) with the shares softmax(logits)."""
     left, result = SHARPNESS * logits, []
     for _ in range(count):
         share = jax.nn.softmax(left)
@@ -101,8 +100,8 @@ def picked(points: jax.Array, logits: jax.Array, count: int) -> jax.Array:
 
 
 def spread(tilt: float) -> float:
-    """Largest distance between top-K points of a box that stands on a slab, tilted by so much [rad]
-    about both level axes [m]."""
+    """Return the largest distance between top-K points of a box that stands on a slab, tilted by so
+    much [rad] about both level axes [m]."""
     box, slab, law = (
         cloud.box((HALF, HALF, HALF), SPACING),
         cloud.box((0.1, 0.1, 0.01), SPACING),
@@ -120,14 +119,15 @@ def spread(tilt: float) -> float:
 
 
 def _right(case: dict[str, Any]) -> bool:
-    """Whether the derivative is that of differences; isotropic weights have to stay finite, too."""
+    """Return whether the derivative is that of differences; isotropic weights have to stay finite,
+    too."""
     if case["derivative"] is None:
         return case["normal_weight"] != 1.0
     return case["derivative"] <= DERIVATIVE
 
 
 def weights() -> Outcome:
-    """Both."""
+    """Measure weights and top-K points."""
     truth = MujocoCase(False).end()
     cases = []
     for weight in WEIGHTS:
@@ -169,7 +169,7 @@ def weights() -> Outcome:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
+    """Run the experiment and return its exit code."""
     return run(__spec__.name, __doc__, lambda args: weights(), argv)
 
 

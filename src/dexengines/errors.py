@@ -9,7 +9,7 @@ from collections.abc import Iterable
 class EngineError(ValueError):
     """A model, material, option or state that an engine cannot use.
 
-    The message is one sentence that names what is wrong and where.
+    The message is one sentence that names the fault and its place.
     """
 
 

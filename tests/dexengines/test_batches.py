@@ -1,4 +1,4 @@
-"""Many scenes at once: each does what it does alone, whatever the others are."""
+"""Rollouts of many scenes at once."""
 
 import mujoco
 import numpy as np
@@ -30,8 +30,9 @@ def starts(scenes) -> State:
 
 
 @engines
-def test_each_of_many_does_what_it_does_alone(engine):
-    """Of different geometry and joint friction, one of them twice, under different controls."""
+def test_rollouts_in_a_batch_equal_single_rollouts(engine):
+    """Scenes of different geometry and joint friction, one of them twice, under different
+    controls."""
     scenes = [made(engine, 0.05), made(engine, 0.04), made(engine, 0.05, 0.3)]
     scenes.append(scenes[1])
     states = starts(scenes)
@@ -51,13 +52,13 @@ def test_each_of_many_does_what_it_does_alone(engine):
 
 
 @pytest.mark.slow
-def test_soft_scenes_of_one_structure_are_one_program():
+def test_soft_scenes_of_one_structure_share_a_program():
     a, b = made("soft", 0.05), made("soft", 0.05, 0.3)
     assert a.program is b.program
     assert a.program is not made("soft", 0.02).program  # another number of points
 
 
-def test_engines_may_be_mixed_and_go_on_from_where_they_were():
+def test_a_batch_may_mix_engines_and_continue():
     scenes = [made("mujoco", 0.05), made("hydroelastic", 0.05), made("mujoco", 0.04)]
     found = rollout(scenes, starts(scenes), np.zeros((STEPS, 1)))
     on = rollout(scenes, State(*(column[:, -1] for column in found)), np.zeros((0, 1)))

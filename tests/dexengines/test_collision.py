@@ -1,5 +1,4 @@
-"""How a model's collision geometry is read: against MuJoCo's own contacts, materials from all three
-places."""
+"""Collision geometry: pairs against MuJoCo's contacts, and materials from all three sources."""
 
 import itertools
 
@@ -27,8 +26,8 @@ def names(collision) -> set[frozenset[str]]:
     return {frozenset((collision.geoms[p.a].name, collision.geoms[p.b].name)) for p in collision.pairs}
 
 
-def test_the_pairs_are_those_that_mujoco_lets_touch():
-    """All geoms at one place: MuJoCo then finds a contact in every pair that it does not filter."""
+def test_the_pairs_are_those_of_mujoco():
+    """With all geoms at one point, MuJoCo finds a contact in every pair that it does not filter."""
     rng = np.random.default_rng(1)
     for _ in range(30):
         text, open_bodies = '<geom name="w" type="plane" size="1 1 1"/>', 0
@@ -73,7 +72,7 @@ def test_the_pairs_are_those_that_mujoco_lets_touch():
             assert (frozenset((a, b)) in names(ours)) == (frozenset((a, b)) in seen)
 
 
-def test_links_that_overlap_as_built_do_not_collide_but_fingers_and_what_stands_do():
+def test_links_that_overlap_as_built_do_not_collide_but_fingers_and_the_world_do():
     m = model(
         '<geom type="plane" size="1 1 1"/><body name="palm" pos="0 0 0.09"><freejoint/><geom size="0.1"/>'
         '<body name="knuckle"><joint/><geom size="0.02" contype="0" conaffinity="0"/>'
@@ -88,7 +87,7 @@ def test_links_that_overlap_as_built_do_not_collide_but_fingers_and_what_stands_
     assert frozenset(("palm/geom 1", "far")) in found and frozenset(("palm/geom 1", "left")) not in found
 
 
-def test_what_is_fixed_to_the_world_is_in_its_frame():
+def test_geoms_fixed_to_the_world_are_in_its_frame():
     m = model(
         '<body pos="1 0 0" euler="0 0 90"><body pos="1 0 0"><geom name="far" type="box" size=".1 .2 .3" '
         'pos="0 0 1"/></body></body>'

@@ -1,4 +1,4 @@
-"""The engines stand alone."""
+"""The engines do not depend on the robot stack."""
 
 import ast
 from importlib.util import find_spec

@@ -1,5 +1,4 @@
-"""The same scene files through every engine, each with its one threshold; who touches whom; what is
-refused."""
+"""The same scenes in every engine with one threshold each; contact reports; rejected input."""
 
 import mujoco
 import numpy as np
@@ -34,13 +33,13 @@ def scene(name: str, engine: str):
 
 @engines
 @pytest.mark.parametrize("name", ("rest", "slide", "pendulum", "grip"))
-def test_a_scene_is_passed(name, engine):
+def test_a_scene_meets_its_threshold(name, engine):
     found = SCENES[name].judge(rollout(scene(name, engine), SCENES[name]))
     assert found <= SCENES[name].limit
 
 
 @pytest.mark.parametrize("engine", ("mujoco", "hydroelastic", pytest.param("lcp", marks=pytest.mark.slow)))
-def test_two_boxes_stay_on_each_other_and_are_borne(engine):
+def test_stacked_boxes_stay_and_contacts_carry_their_weight(engine):
     made, stack = scene("stack", engine), SCENES["stack"]
     states = rollout(made, stack)
     assert stack.judge(states) <= stack.limit
@@ -56,7 +55,7 @@ def test_two_boxes_stay_on_each_other_and_are_borne(engine):
 
 
 @engines
-def test_a_spring_that_mujoco_computes_swings_a_mass(engine):
+def test_a_mass_oscillates_on_a_spring(engine):
     made = load(mujoco.MjModel.from_xml_string(RAIL), engine)
     state = made.reset()._replace(q=np.array([0.1]))
     states = made.rollout(state, np.zeros((628, 0)))
@@ -66,7 +65,7 @@ def test_a_spring_that_mujoco_computes_swings_a_mass(engine):
 
 @engines
 def test_a_joint_follows_another(engine):
-    """b = 0.1 − 2 a: a force of 13 N on a moves masses of 1 + 2² · 3 kg, as it feels them."""
+    """b = 0.1 − 2 a: a force of 13 N on a moves an effective mass of 1 + 2² · 3 kg."""
     made = load(mujoco.MjModel.from_xml_string(TWO), engine)
     states = made.rollout(made.reset()._replace(q=np.array([0.0, 0.1])), np.full((300, 1), 13.0))
     np.testing.assert_allclose(states.v[-1], (0.3, -0.6), rtol=0.02)
@@ -81,7 +80,7 @@ def test_a_joint_follows_another(engine):
 
 
 @engines
-def test_a_motor_and_a_tendon_weigh_on_their_joints(engine):
+def test_the_inertia_of_a_motor_and_a_tendon_acts_on_their_joints(engine):
     """A slide of 1 kg under 10 N, with 8 kg of its motor's, that carries another of 1 kg, tied to
     it by a tendon of 3 kg."""
     xml = """<mujoco><option timestep="0.001" gravity="0 0 0"/><worldbody>
@@ -110,7 +109,7 @@ def test_dry_friction_stops_a_joint_and_holds_it(engine):
 
 
 @pytest.mark.parametrize("engine", ("mujoco", "hydroelastic"))
-def test_a_state_kept_is_a_state_to_go_on_from(engine):
+def test_a_stored_state_can_be_continued(engine):
     made = scene("grip", engine)
     start = first_state(made, SCENES["grip"])
     ahead = made.rollout(start, np.full((50, 2), 10.0))
@@ -149,12 +148,12 @@ def test_a_state_kept_is_a_state_to_go_on_from(engine):
         ),
     ],
 )
-def test_what_an_engine_lacks_is_refused_by_name(engine, xml, message):
+def test_unsupported_features_are_rejected_by_name(engine, xml, message):
     with pytest.raises(EngineError, match=message):
         load(mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{xml}</worldbody></mujoco>"), engine)
 
 
-def test_bad_input_is_refused_before_anything_starts(tmp_path):
+def test_bad_input_is_rejected(tmp_path):
     with pytest.raises(EngineError, match=r"unknown engine 'bullet'.*known: hydroelastic, lcp, mujoco, soft"):
         load(tmp_path / "scene.xml", "bullet")
     with pytest.raises(EngineError, match="there is no model file"):
@@ -199,8 +198,8 @@ def test_a_urdf_finds_its_meshes_by_package(tmp_path):
 
 @engines
 def test_a_stiff_servo_is_stable_and_arrives(engine):
-    """A position servo of 2 kN m/rad and 200 N m s/rad on 1e-4 kg m²: explicitly, 4000 times too
-    stiff for the step."""
+    """A position servo of 2 kN m/rad and 200 N m s/rad on 1e-4 kg m² is 4000 times too stiff for an
+    explicit step."""
     xml = """<mujoco><option timestep="0.002" gravity="0 0 0" integrator="implicitfast"/><worldbody><body>
     <joint name="j" damping="0.1"/>
       <geom type="box" size="0.02 0.02 0.02" mass="0.3"/></body></worldbody>

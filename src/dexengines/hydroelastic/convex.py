@@ -25,19 +25,27 @@ not touch cost nothing.
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import NamedTuple
-
 import numpy as np
 
+from dexengines.hydroelastic.problem import (
+    CN,
+    CT,
+    LAGGED,
+    MU,
+    N0,
+    NX,
+    NY,
+    NZ,
+    RX,
+    RY,
+    RZ,
+    SAP,
+    VHAT,
+    Problem,
+    SolveStatus,
+    Workspace,
+)
 from dexengines.kernels import KERNEL, inner
-
-SAP, LAGGED = 0, 1
-
-FACE_COLUMNS = 11
-_RX, _RY, _RZ, _NX, _NY, _NZ, _CN, _VHAT, _CT, _MU, _N0 = range(FACE_COLUMNS)
-"""Columns of ``faces``: centroid from the pair's reference point [m], normal from A into B, 1/R_n
-[kg], v̂_n [m/s], 1/R_t [kg], μ, n₀ [N s]."""
 
 TOLERANCE = 1e-8
 """Largest relative optimality residual of a solved problem."""
@@ -50,120 +58,11 @@ WHOLE_ROUNDS, MAX_ROUNDS = 4, 24
 _MAX_ITERATIONS = 200
 
 
-class SolveStatus(IntEnum):
-    """Result of a solve."""
-
-    SOLVED = 0
-    """The relative residual is at most :data:`TOLERANCE`."""
-    NOT_CONVERGED = 1
-    """Iterations ran out, or the cost could not be lowered further, above the tolerance."""
-    NOT_FINITE = 2
-    """The problem holds NaN or infinity, or A is not positive definite."""
-
-
 _SOLVED, _NOT_CONVERGED, _NOT_FINITE = (int(status) for status in SolveStatus)
 
 
-class Problem(NamedTuple):
-    """Arrays of one step's problem; the first ``counts`` entries of each are in use."""
-
-    A: np.ndarray
-    """(nv, nv) symmetric; only the lower triangle is read."""
-    v_star: np.ndarray
-    """(nv,) velocity without contact."""
-    counts: np.ndarray
-    """(3,) pairs, faces, limits."""
-    pair_start: np.ndarray
-    """(P + 1,) first face of each pair."""
-    pair_J: np.ndarray
-    """(P, 6, nv) twist [linear at the reference point; angular] of B relative to A, world axes, per
-    listed velocity."""
-    pair_dof: np.ndarray
-    """(P, nv) ascending indices of those velocities."""
-    pair_ndof: np.ndarray
-    """(P,)"""
-    faces: np.ndarray
-    """(F, FACE_COLUMNS)"""
-    limit_dof: np.ndarray
-    """(K,) velocity that a stop acts on"""
-    limit_sign: np.ndarray
-    """(K,) ±1, direction of the impulse"""
-    limit_row: np.ndarray
-    """(K, 2) 1/R_n and v̂_n, as of a face."""
-    first: np.ndarray
-    """(nv,) first nonzero column of each row of A."""
-    impulse: np.ndarray
-    """(P, 6) result: impulse on B [N s] and its moment about the reference point [N m s]."""
-    limit_impulse: np.ndarray
-    """(K,) result"""
-
-
-class Workspace(NamedTuple):
-    """Scratch arrays of :func:`solve` and of the setup of its problem."""
-
-    V: np.ndarray
-    dV: np.ndarray
-    twist: np.ndarray
-    G: np.ndarray
-    GJ: np.ndarray
-    Y: np.ndarray
-    W: np.ndarray
-    H: np.ndarray
-    envelope: np.ndarray
-    gradient: np.ndarray
-    net: np.ndarray
-    dv: np.ndarray
-    trial: np.ndarray
-    info: np.ndarray
-    """(4,) result: Newton iterations, line search evaluations, relative residual, lag of n₀ (see
-    :data:`LAG`)."""
-    unsettled: np.ndarray
-    """(1,) int64: number of problems whose n₀ did not settle."""
-
-
-def make_problem(nv: int, pairs: int, faces: int, limits: int) -> Problem:
-    """Return an empty problem with room for this many of each."""
-    return Problem(
-        A=np.zeros((nv, nv)),
-        v_star=np.zeros(nv),
-        counts=np.zeros(3, np.int64),
-        pair_start=np.zeros(pairs + 1, np.int64),
-        pair_J=np.zeros((pairs, 6, nv)),
-        pair_dof=np.zeros((pairs, nv), np.int64),
-        pair_ndof=np.zeros(pairs, np.int64),
-        faces=np.zeros((faces, FACE_COLUMNS)),
-        limit_dof=np.zeros(limits, np.int64),
-        limit_sign=np.zeros(limits),
-        limit_row=np.zeros((limits, 2)),
-        first=np.zeros(nv, np.int64),
-        impulse=np.zeros((pairs, 6)),
-        limit_impulse=np.zeros(limits),
-    )
-
-
-def make_workspace(nv: int, pairs: int) -> Workspace:
-    """Return scratch arrays for problems of this size."""
-    return Workspace(
-        V=np.zeros((pairs, 6)),
-        dV=np.zeros((pairs, 6)),
-        twist=np.zeros(6),
-        G=np.zeros((pairs, 6, 6)),
-        GJ=np.zeros((6, nv)),
-        Y=np.zeros((6, nv)),
-        W=np.zeros((6, 6)),
-        H=np.zeros((nv, nv)),
-        envelope=np.zeros(nv, np.int64),
-        gradient=np.zeros(nv),
-        net=np.zeros(nv),
-        dv=np.zeros(nv),
-        trial=np.zeros(nv),
-        info=np.zeros(4),
-        unsettled=np.zeros(1, np.int64),
-    )
-
-
 @inner(**KERNEL)
-def _pair_twists(p: Problem, v: np.ndarray, V: np.ndarray) -> None:
+def pair_twists(p: Problem, v: np.ndarray, V: np.ndarray) -> None:
     for k in range(p.counts[0]):
         for i in range(6):
             s = 0.0
@@ -174,7 +73,7 @@ def _pair_twists(p: Problem, v: np.ndarray, V: np.ndarray) -> None:
 
 @inner(**KERNEL)
 def _face_velocity(face: np.ndarray, V: np.ndarray) -> tuple[float, float, float]:
-    rx, ry, rz = face[_RX], face[_RY], face[_RZ]
+    rx, ry, rz = face[RX], face[RY], face[RZ]
     return V[0] + V[4] * rz - V[5] * ry, V[1] + V[5] * rx - V[3] * rz, V[2] + V[3] * ry - V[4] * rx
 
 
@@ -191,8 +90,9 @@ def _rank_one(
 
 
 @inner(**KERNEL)
-def _pair_gradient_hessian(p: Problem, scheme: int, V: np.ndarray, G: np.ndarray) -> None:
-    """Compute the impulse (6,) of each pair at relative twists V, and G = −∂impulse/∂V (6, 6)."""
+def pair_gradient_hessian(p: Problem, scheme: int, V: np.ndarray, G: np.ndarray) -> None:
+    """Compute the impulse (6,) of each pair at relative twists V, and G = −∂impulse/∂V (6, 6); in one
+    piece because the sums over faces stay in registers."""
     for k in range(p.counts[0]):
         Gk, Vk, out = G[k], V[k], p.impulse[k]
         Gk[:] = 0.0
@@ -201,13 +101,13 @@ def _pair_gradient_hessian(p: Problem, scheme: int, V: np.ndarray, G: np.ndarray
         b0 = b1 = b2 = b3 = qxx = qyy = qzz = qxy = qxz = qyz = 0.0
         for f in range(p.pair_start[k], p.pair_start[k + 1]):
             face = p.faces[f]
-            rx, ry, rz, nx, ny, nz = face[_RX], face[_RY], face[_RZ], face[_NX], face[_NY], face[_NZ]
+            rx, ry, rz, nx, ny, nz = face[RX], face[RY], face[RZ], face[NX], face[NY], face[NZ]
             vx, vy, vz = _face_velocity(face, Vk)
             vn = nx * vx + ny * vy + nz * vz
             tx, ty, tz = vx - vn * nx, vy - vn * ny, vz - vn * nz
             slip = np.sqrt(tx * tx + ty * ty + tz * tz)
-            cn, ct, mu = face[_CN], face[_CT], face[_MU]
-            yn, yt = (face[_VHAT] - vn) * cn, slip * ct
+            cn, ct, mu = face[CN], face[CT], face[MU]
+            yn, yt = (face[VHAT] - vn) * cn, slip * ct
             if scheme == SAP:
                 if yt <= mu * yn:
                     gn, b, sliding = yn, ct, False
@@ -221,7 +121,7 @@ def _pair_gradient_hessian(p: Problem, scheme: int, V: np.ndarray, G: np.ndarray
                 bound = mu * gn
             else:
                 gn = max(yn, 0.0)
-                bound = mu * face[_N0]
+                bound = mu * face[N0]
                 sliding = yt > bound
                 b = bound / slip if sliding else ct
                 if gn <= 0.0 and bound <= 0.0:
@@ -286,7 +186,7 @@ def _slope_along(
             U[i] = V[k, i] + alpha * dV[k, i]
         for f in range(p.pair_start[k], p.pair_start[k + 1]):
             face = p.faces[f]
-            nx, ny, nz = face[_NX], face[_NY], face[_NZ]
+            nx, ny, nz = face[NX], face[NY], face[NZ]
             vx, vy, vz = _face_velocity(face, U)
             wx, wy, wz = _face_velocity(face, dV[k])
             vn = nx * vx + ny * vy + nz * vz
@@ -295,8 +195,8 @@ def _slope_along(
             slip = np.sqrt(tx * tx + ty * ty + tz * tz)
             wt = tx * wx + ty * wy + tz * wz  # slip × its rate
             w2 = wx * wx + wy * wy + wz * wz - wn * wn
-            cn, ct, mu = face[_CN], face[_CT], face[_MU]
-            yn, yt = (face[_VHAT] - vn) * cn, slip * ct
+            cn, ct, mu = face[CN], face[CT], face[MU]
+            yn, yt = (face[VHAT] - vn) * cn, slip * ct
             if scheme == SAP:
                 if yt <= mu * yn:
                     d1 += ct * wt - yn * wn
@@ -312,7 +212,7 @@ def _slope_along(
                 if yn > 0.0:
                     d1 -= yn * wn
                     d2 += cn * wn * wn
-                bound = mu * face[_N0]
+                bound = mu * face[N0]
                 if yt <= bound:
                     d1 += ct * wt
                     d2 += ct * w2
@@ -335,7 +235,7 @@ def _limit_slope(p: Problem, v: np.ndarray, dv: np.ndarray, alpha: float) -> tup
 
 
 @inner(**KERNEL)
-def _gradient(p: Problem, v: np.ndarray, gradient: np.ndarray, net: np.ndarray) -> tuple[float, float]:
+def cost_gradient(p: Problem, v: np.ndarray, gradient: np.ndarray, net: np.ndarray) -> tuple[float, float]:
     """Compute the gradient of the cost from the pairs' impulses; return its norm and that of the
     net contact impulse, each over √A_ii."""
     nv = v.size
@@ -379,7 +279,7 @@ def _momentum_norm(p: Problem, scratch: np.ndarray) -> float:
 
 
 @inner(**KERNEL)
-def _assemble(p: Problem, v: np.ndarray, w: Workspace) -> None:
+def assemble_hessian(p: Problem, v: np.ndarray, w: Workspace) -> None:
     """Compute H = A + Σ Jᵀ G J + limits, lower triangle inside the envelope."""
     nv = v.size
     H = w.H
@@ -409,7 +309,7 @@ def _assemble(p: Problem, v: np.ndarray, w: Workspace) -> None:
 
 
 @inner(**KERNEL)
-def _find_envelope(p: Problem, w: Workspace) -> None:
+def find_envelope(p: Problem, w: Workspace) -> None:
     for i in range(p.first.size):
         w.envelope[i] = p.first[i]
     for k in range(p.counts[0]):
@@ -493,9 +393,9 @@ def _line_search(
 def _newton(p: Problem, scheme: int, v: np.ndarray, w: Workspace, momentum: float) -> int:
     """Minimise for fixed n₀; ``w.V`` holds the pairs' twists of v on return."""
     nv = v.size
-    _pair_twists(p, v, w.V)
-    _pair_gradient_hessian(p, scheme, w.V, w.G)
-    norm, contact = _gradient(p, v, w.gradient, w.net)
+    pair_twists(p, v, w.V)
+    pair_gradient_hessian(p, scheme, w.V, w.G)
+    norm, contact = cost_gradient(p, v, w.gradient, w.net)
     best, stalled = np.inf, 0
     for _ in range(_MAX_ITERATIONS):
         scale = max(momentum, contact)
@@ -510,7 +410,7 @@ def _newton(p: Problem, scheme: int, v: np.ndarray, w: Workspace, momentum: floa
         best = min(best, residual)
         if residual <= TOLERANCE and stalled >= 1:
             return _SOLVED
-        _assemble(p, v, w)
+        assemble_hessian(p, v, w)
         if not factorise(w.H, w.envelope):
             return _NOT_FINITE
         w.info[0] += 1
@@ -522,9 +422,9 @@ def _newton(p: Problem, scheme: int, v: np.ndarray, w: Workspace, momentum: floa
             start += w.gradient[i] * w.dv[i]
             w.trial[i] = v[i] + w.dv[i]
         # the full step, nearly always accepted
-        _pair_twists(p, w.trial, w.V)
-        _pair_gradient_hessian(p, scheme, w.V, w.G)
-        norm, contact = _gradient(p, w.trial, w.gradient, w.net)
+        pair_twists(p, w.trial, w.V)
+        pair_gradient_hessian(p, scheme, w.V, w.G)
+        norm, contact = cost_gradient(p, w.trial, w.gradient, w.net)
         end = 0.0
         for i in range(nv):
             end += w.gradient[i] * w.dv[i]
@@ -539,14 +439,14 @@ def _newton(p: Problem, scheme: int, v: np.ndarray, w: Workspace, momentum: floa
                     else:
                         quad0 += a * ((v[i] - p.v_star[i]) * w.dv[j] + (v[j] - p.v_star[j]) * w.dv[i])
                         quad1 += 2.0 * a * w.dv[i] * w.dv[j]
-            _pair_twists(p, v, w.V)
-            _pair_twists(p, w.dv, w.dV)
+            pair_twists(p, v, w.V)
+            pair_twists(p, w.dv, w.dV)
             alpha = _line_search(p, scheme, v, w, start, end, quad0, quad1)
             for i in range(nv):
                 w.trial[i] = v[i] + alpha * w.dv[i]
-            _pair_twists(p, w.trial, w.V)
-            _pair_gradient_hessian(p, scheme, w.V, w.G)
-            norm, contact = _gradient(p, w.trial, w.gradient, w.net)
+            pair_twists(p, w.trial, w.V)
+            pair_gradient_hessian(p, scheme, w.V, w.G)
+            norm, contact = cost_gradient(p, w.trial, w.gradient, w.net)
         for i in range(nv):
             v[i] = w.trial[i]
     return _SOLVED if w.info[2] <= TOLERANCE else _NOT_CONVERGED
@@ -561,11 +461,11 @@ def _lag(p: Problem, V: np.ndarray, catch_up: float) -> float:
         for f in range(p.pair_start[k], p.pair_start[k + 1]):
             face = p.faces[f]
             vx, vy, vz = _face_velocity(face, V[k])
-            vn = face[_NX] * vx + face[_NY] * vy + face[_NZ] * vz
-            gn = max((face[_VHAT] - vn) * face[_CN], 0.0)
-            total += face[_MU] * gn
-            off += face[_MU] * abs(gn - face[_N0])
-            face[_N0] += catch_up * (gn - face[_N0])
+            vn = face[NX] * vx + face[NY] * vy + face[NZ] * vz
+            gn = max((face[VHAT] - vn) * face[CN], 0.0)
+            total += face[MU] * gn
+            off += face[MU] * abs(gn - face[N0])
+            face[N0] += catch_up * (gn - face[N0])
     return off / total if total > 0.0 else 0.0
 
 
@@ -578,7 +478,7 @@ def solve(p: Problem, scheme: int, v: np.ndarray, w: Workspace) -> int:
         Jᵀγ‖), D = diag(A)^−½.
     """
     w.info[:] = 0.0
-    _find_envelope(p, w)
+    find_envelope(p, w)
     momentum = _momentum_norm(p, w.dv)
     status = _newton(p, scheme, v, w, momentum)
     if scheme == LAGGED:

@@ -20,17 +20,9 @@ import numba
 import numpy as np
 from numba import types
 
-from dexengines.hydroelastic.convex import (
-    Problem,
-    SolveStatus,
-    Workspace,
-    back_substitute,
-    factorise,
-    make_problem,
-    make_workspace,
-    solve,
-)
+from dexengines.hydroelastic.convex import back_substitute, factorise, solve
 from dexengines.hydroelastic.fields import COMPLIANT, RIGID
+from dexengines.hydroelastic.problem import Problem, SolveStatus, Workspace, make_problem, make_workspace
 from dexengines.hydroelastic.surface import Surface, surface_kernel, surface_kernel_rigid
 from dexengines.hydroelastic.workspace import DEEP_A, DEEP_B, SURFACE
 from dexengines.kernels import KERNEL, entry, inner, load, tuple_type
@@ -434,11 +426,11 @@ def velocity_step(address: int, scheme: int, dt: float) -> int:
 
     Args:
         address: of a stored :class:`Bundle`.
-        scheme: ``convex.SAP`` or ``convex.LAGGED``.
+        scheme: ``problem.SAP`` or ``problem.LAGGED``.
         dt: length of the step [s].
 
     Returns:
-        A :class:`~dexengines.hydroelastic.convex.SolveStatus`, or a negative number if an array is
+        A :class:`~dexengines.hydroelastic.problem.SolveStatus`, or a negative number if an array is
         too small.
     """
     s, state, surface, p, w, contacts = load(address, BUNDLE)

@@ -246,7 +246,8 @@ def surface_kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
 
 @inner(forceinline=True, **KERNEL)
 def trace_surface(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
-    """:func:`surface_kernel` by flood fill or, if ``exhaustive``, by trying every pair of tets."""
+    """:func:`surface_kernel` by flood fill or, if ``exhaustive``, by trying every pair of tets; in one
+    piece because all steps share the counters of the flood."""
     R, p = _relative(R_WA, p_WA, R_WB, p_WB, out.frame)
     status = out.status
     status[:] = 0
@@ -372,7 +373,7 @@ def _count_peaks_inside(pa, pb, R, p, status):
 @inner(forceinline=True, **KERNEL)
 def trace_surface_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
     """:func:`surface_kernel_rigid` by flood fill or, if ``exhaustive``, by trying every tet with
-    every triangle."""
+    every triangle; in one piece because all steps share the counters of the flood."""
     R, p = _relative(R_WA, p_WA, R_WB, p_WB, out.frame)
     status = out.status
     status[:] = 0

@@ -19,7 +19,6 @@ from dexengines.collision import Pair, body_name, touching_bodies
 from dexengines.couplings import entries
 from dexengines.errors import EngineError
 from dexengines.features import refuse
-from dexengines.hydroelastic.convex import LAGGED, SolveStatus, make_problem, make_workspace
 from dexengines.hydroelastic.discrete import (
     BUNDLE,
     TOO_MANY_PAIRS,
@@ -30,6 +29,7 @@ from dexengines.hydroelastic.discrete import (
     velocity_step,
 )
 from dexengines.hydroelastic.fields import CompliantMesh, RigidMesh
+from dexengines.hydroelastic.problem import LAGGED, SolveStatus, make_problem, make_workspace
 from dexengines.hydroelastic.surface import query
 from dexengines.hydroelastic.workspace import Workspace as SurfaceArrays
 from dexengines.hydroelastic.workspace import workspace
@@ -82,7 +82,7 @@ class HydroelasticSystem:
     Args:
         model: from :func:`dexengines.forces.contactless`.
         geometries: meshes on its bodies.
-        scheme: :data:`~dexengines.hydroelastic.convex.LAGGED` or ``SAP``.
+        scheme: :data:`~dexengines.hydroelastic.problem.LAGGED` or ``SAP``.
         pairs: geometries that may touch, as indices; None: all whose bodies may touch by MuJoCo's
             rules. Two rigid geometries never touch.
         inertance: (nv, nv) to add to the mass matrix; see :mod:`dexengines.couplings`.
@@ -117,7 +117,7 @@ class HydroelasticSystem:
         self._state = State(d.qpos, d.qvel, *poses, d.M, *forces)
         self._overrun = np.zeros((len(self.geometries), 2), np.int64)
         self._unsettled = np.zeros(1, np.int64)
-        self._allocate(16, 512)
+        self.reserve(16, 512)
         mujoco.mj_kinematics(model, d)
 
     @property
@@ -161,7 +161,7 @@ class HydroelasticSystem:
     def step(self) -> SolveStatus:
         """Advance by one time step under gravity and ``data.qfrc_applied``.
 
-        After :data:`~dexengines.hydroelastic.convex.SolveStatus.NOT_FINITE` nothing has moved.
+        After :data:`~dexengines.hydroelastic.problem.SolveStatus.NOT_FINITE` nothing has moved.
         """
         model, data = self.model, self.data
         mujoco.mj_fwdPosition(model, data)
@@ -172,7 +172,7 @@ class HydroelasticSystem:
             if status >= 0:
                 break
             pairs, faces = self.problem.pair_ndof.size, len(self.problem.faces)
-            self._allocate(*((2 * pairs, faces) if status == TOO_MANY_PAIRS else (pairs, 2 * faces)))
+            self.reserve(*((2 * pairs, faces) if status == TOO_MANY_PAIRS else (pairs, 2 * faces)))
         self.status = _STATUS[status]
         self.worst_residual = max(self.worst_residual, self.workspace.info[2])
         if status:
@@ -209,8 +209,8 @@ class HydroelasticSystem:
             result.append(Patch(w.a, w.b, s.vertex_W.copy(), s.start.copy(), s.pressure.copy(), *w[2:]))
         return result
 
-    def _allocate(self, pairs: int, faces: int) -> None:
-        """Allocate arrays for this many pairs and faces."""
+    def reserve(self, pairs: int, faces: int) -> None:
+        """Reserve arrays for this many pairs and faces; a step enlarges them if needed."""
         nv, limits = self.model.nv, 2 * self.static.limit_dof.size
         self.problem = make_problem(nv, pairs, faces, limits)
         self.workspace = make_workspace(nv, pairs)._replace(unsettled=self._unsettled)

@@ -33,11 +33,11 @@ class Motion(NamedTuple):
     tau: np.ndarray
     """Generalised forces."""
     u: np.ndarray
-    """At which bodies move within the substep."""
+    """Velocity of the motion within the substep."""
     free: np.ndarray
-    """Without contacts."""
+    """Velocity without contacts."""
     after: np.ndarray
-    """At the end of the substep: u without the push."""
+    """Velocity at the end of the substep, u without the push."""
     trial: np.ndarray
     """Scratch."""
     at: np.ndarray

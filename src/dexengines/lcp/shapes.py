@@ -200,7 +200,8 @@ def _hull(g: Geometry) -> _Hull:
     if within.max() > INSIDE * size:
         raise EngineError(
             f"geometry '{g.name}' is not convex: {int((within > INSIDE * size).sum())} of its "
-            f"{len(points)} corners lie up to {1e3 * within.max():.2g} mm inside their convex hull; split the mesh into convex parts"
+            f"{len(points)} corners lie up to {1e3 * within.max():.2g} mm inside their convex hull; "
+            "split the mesh into convex parts"
         )
     groups = np.empty((0, 4))
     for equation in hull.equations:

@@ -246,7 +246,7 @@ def _move(world, tape, memory, m, work, pairs, last, rest, counts):
 
 @inner
 def _record_move(tape, span, limits, n, flags, motion, s, rest, met, end, floor):
-    """Append a move to the tape and set q and v to its end; return what is left of the step [s]."""
+    """Append a move to the tape and set q and v to its end; return the time left of the step [s]."""
     (first, last), (rounds, bits, pushed), i = span, flags, tape.size[0]
     o, q, v, after = tape.op[i], motion.q, motion.v, motion.after
     o[0], o[1], o[2], o[3], o[4], o[5] = MOVE, first, last, tape.size[2], tape.size[3], tape.size[3] + limits
@@ -292,7 +292,7 @@ def _substep(simulation, work, rest, curved, counts, extremes):
         curved: whether to correct for the curvature of gaps.
 
     Returns:
-        Status; what is left of the step [s]; ``curved`` for the substeps that follow.
+        Status; time left of the step [s]; ``curved`` for the substeps that follow.
     """
     world, par, tape, memory, m = (
         simulation.world, simulation.parameters, simulation.tape, simulation.memory, simulation.motion,

@@ -483,14 +483,11 @@ def _gathered(rows_a: Array, rows_b: Array, of: tuple[Array, Array], found: Near
     i, j = (x[found.slot] for x in of)
     first = found.sign < 0
     points = jnp.where(first[..., None, None], rows_a[i[..., None], q], rows_b[j[..., None], q])[..., :3]
-    of_plane = lambda x: x[:, None, :, None]  # noqa: E731
-    planes = jnp.where(of_plane(first)[..., None], rows_b[of_plane(j), k], rows_a[of_plane(i), k])[..., :6]
+    first_p, i_p, j_p = (x[:, None, :, None] for x in (first, i, j))
+    planes = jnp.where(first_p[..., None], rows_b[j_p, k], rows_a[i_p, k])[..., :6]
     o = planes[:, :1, ..., :3]
     along, normal = planes[..., :3] - o, planes[..., 3:]
-    square, offset = (
-        jnp.sum(along * along, axis=-1, keepdims=True),
-        jnp.sum(along * normal, axis=-1, keepdims=True),
-    )
+    square, offset = (jnp.sum(along * x, axis=-1, keepdims=True) for x in (along, normal))
     there, met = q >= 0, k >= 0
     bias = jnp.where(there, 0.0, ABSENT_POINT)[..., None]
     places = jnp.concatenate(

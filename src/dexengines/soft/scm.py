@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dexengines.soft.vectors import about, cross, dot, kept, outer, skew, turn
+from dexengines.soft.vectors import cross, dot, kept, outer, skew
 
 
 class ContactParams(NamedTuple):
@@ -340,7 +340,7 @@ def combine(sides: Sequence[Side], eps2: Array, cuts: Cuts | None = None) -> Pai
         return [(x @ m).reshape(s.sign.shape)[..., None] for m, s in zip(members, sides, strict=True)]
 
     def total(parts: list[Array]) -> Array:
-        """(S, …) sums over the blocks (C, …, B) of each pair."""
+        """Return (S, …) sums over the blocks (C, …, B) of each pair."""
         flat = [jnp.moveaxis(x, 0, -2).reshape(*x.shape[1:-1], -1) for x in parts]
         return jnp.moveaxis(
             functools.reduce(operator.add, [x @ m.T for x, m in zip(flat, members, strict=True)]), -1, 0
@@ -417,35 +417,6 @@ def all_planes(rows: Array) -> Planes:
     packed = jnp.stack([*x, *rows[3:6], dot(x, x) + rows[6], dot(x, rows[3:6])])
     o, packed = kept((o[:, 0, :, None], packed[..., None]))
     return Planes(o, packed[:3], packed[3:6], packed[6], packed[7])
-
-
-def meet(
-    rows_a: Array, rows_b: Array, pose: tuple[Array, Array], twist: Array, c: ContactParams, law: Law = PAPER
-) -> PairWrench:
-    """Return the contact of two whole clouds (I, 8), without the axis S; B has the pose (R_AB,
-    p_AB) and the twist (6,) relative to A, in A.
-
-    ``twist`` is the velocity of B's material point at A's origin, then the angular velocity. Each
-    body's points are taken in the other's frame, in which the planes are constant.
-    """
-    R_AB, p_AB = pose
-    R_BA, one = R_AB.T, jnp.ones((1, 1), p_AB.dtype)
-    a, b = rows_a.T[:, None], rows_b.T[:, None]
-    on_b = kept(turn(R_AB, b[:3], p_AB))
-    on_a = kept(turn(R_BA, a[:3], -turn(R_BA, p_AB)))
-    back = -jnp.concatenate(
-        [turn(R_BA, about(twist, p_AB)), turn(R_BA, twist[3:])]
-    )  # of A relative to B, at B's origin, in B
-    felt_b = respond(on_b, about(twist, on_b), all_planes(rows_a[..., None]), c, law)
-    felt_a = respond(on_a, about(back, on_a), all_planes(rows_b[..., None]), c, law)
-    felt_a = felt_a._replace(force=turn(R_AB, felt_a.force), normal=turn(R_AB, felt_a.normal))
-    several = lambda tree: jax.tree.map(lambda x: x[None], tree)  # noqa: E731
-    sides = [
-        Side(sign * one, one[None], *map(several, s))
-        for sign, *s in ((1.0, on_b, b[7], felt_b), (-1.0, a[:3], a[7], felt_a))
-    ]
-    found = combine(sides, jnp.reshape(jnp.asarray(c.eps2, p_AB.dtype), (1,)), law.cuts)
-    return PairWrench(*(x[0] for x in found))
 
 
 def pair_params(params: ContactParams, friction: np.ndarray) -> ContactParams:

@@ -103,12 +103,13 @@ class SoftSystem(SoftContact):
         force = -bias
         contact = self.contact(data, m)
         if contact is not None:
-            force = force + self.tree.generalized(m, self._on_links(contact))
+            force = force + self.tree.generalized(m, self.on_links(contact))
         if self._stops:
             force = force + self._stop_force(data, q, v)[0]
         return m, M, force, contact
 
-    def _on_links(self, contact: Contact) -> Array:
+    def on_links(self, contact: Contact) -> Array:
+        """Return the sum of the contact wrenches (L, 6) on every link."""
         links, dtype = len(self.tree.moves), contact.wrench.dtype
         to, of = (jax.nn.one_hot(x, links, axis=0, dtype=dtype) for x in (contact.link_b, contact.link_a))
         return jnp.sum((to - of)[:, :, None] * contact.wrench[None], axis=1)  # faster than a matrix product
@@ -188,7 +189,7 @@ class SoftSystem(SoftContact):
             A = A + dt * jnp.einsum("pia,pab,pjb->ij", J, KJ, J, optimize=[(0, 1), (0, 1)])
             relative = m.twist[contact.link_b] - m.twist[contact.link_a]
             rate = jnp.einsum("pab,pb->pa", contact.stiffness, relative)
-            force = force - dt * self.tree.generalized(m, self._on_links(contact._replace(wrench=rate)))
+            force = force - dt * self.tree.generalized(m, self.on_links(contact._replace(wrench=rate)))
         dv = dt * jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(A), force)
         v = v + dv
         return self.tree.integrate(q, v, dt), v

@@ -141,7 +141,7 @@ class Tree:
         self.numbers = self._numbers(model, n, np.diag(np.reshape(model.dof_armature, -1)[:n]) + extra)
 
     def _links(self, model: mujoco.MjModel, n: int) -> tuple[np.ndarray, np.ndarray]:
-        """Parent link of every joint's link, and the link of every body."""
+        """Return the parent link of every joint's link, and the link of every body."""
         world = n + self.num_free
         where = np.full(model.nbody, world)
         parent = np.full(n, world)
@@ -170,7 +170,7 @@ class Tree:
         return parent, where
 
     def pose_in_link(self, body: int) -> tuple[np.ndarray, np.ndarray]:
-        """Pose (R, p) of a body of the model in the link that carries it."""
+        """Return the pose (R, p) of a body of the model in the link that carries it."""
         return self._fixed[body]
 
     def _numbers(self, model: mujoco.MjModel, n: int, armature: np.ndarray) -> Numbers:

@@ -28,9 +28,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p = subparsers.add_parser(
         "demo",
         help="turn a cube in simulation and show the film",
-        description="Turn a cube in the simulated Allegro hand, first by 90° on the palm, then to random orientations, and show a film "
-        "with the curves in the browser. Needs neither ROS 2 nor a checkout.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        description="Turn a cube in the simulated Allegro hand, first by 90° on the palm, then to random "
+        "orientations, and show a film with the curves in the browser. Needs neither ROS 2 nor a checkout.",
     )
     p.add_argument(
         "--task", nargs="+", choices=list(PARTS), default=list(PARTS), help="tasks to show, in this order"
@@ -41,7 +40,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="S",
         help="simulated time of each task (default: 3 for palm_turn, 12 for reorient)",
     )
-    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="draws starts and goals")
+    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="seed of starts and goals")
     p.add_argument("--gif", type=Path, metavar="FILE", help="write the film to this file, without a page")
     p.add_argument(
         "--out", type=Path, metavar="FILE", help="file of the page (default: a new temporary file)"

@@ -279,13 +279,13 @@ topic, start = f"/dexstack_doctor_{os.getpid()}", time.monotonic()
 talker = subprocess.Popen([sys.executable, "-c", '''
 import os, sys, time, rclpy
 from std_msgs.msg import String
-rclpy.init()
+rclpy.init(args=["--ros-args", "--disable-external-lib-logs"])
 publisher = rclpy.create_node("doctor_talker").create_publisher(String, sys.argv[1], 10)
 while os.getppid() == int(sys.argv[2]):
     publisher.publish(String(data="knock"))
     time.sleep(0.05)
 ''', topic, str(os.getpid())])
-rclpy.init()
+rclpy.init(args=["--ros-args", "--disable-external-lib-logs"])
 node, heard = rclpy.create_node("doctor_listener"), []
 node.create_subscription(String, topic, heard.append, 10)
 while not heard and time.monotonic() < start + 20.0:

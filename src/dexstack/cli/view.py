@@ -130,7 +130,7 @@ def _films(model: Any, args: argparse.Namespace) -> None:
         [r["engine"], r["contacts"], r["force_N"], 1e6 * r["depth_m"], 1e6 * r["step_s"], r["trouble"]]
         for r in rows
     ]
-    columns = ("engine", "contacts", "forces [N]", "largest overlap [µm]", "step [µs]", "warnings")
+    columns = ("engine", "contacts", "forces [N]", "largest penetration [µm]", "step [µs]", "warnings")
     publish(
         args,
         "view",

@@ -10,7 +10,7 @@ from dexstack.control.base import LocalPlanner, Problem
 from dexstack.control.contact_rule import ContactRule, DetectedContacts, FrozenContacts, PropagatedContacts
 from dexstack.control.models import MODELS
 from dexstack.control.models.base import StepModel
-from dexstack.control.params import MpcParams, PlannerParams, SamplingParams
+from dexstack.control.params import MpcParams, PlannerParams
 from dexstack.control.planners import PLANNERS
 from dexstack.control.planners.gauss_newton import Mpc
 from dexstack.errors import unknown_name
@@ -54,13 +54,6 @@ def gauss_newton(problem: Problem, params: Mapping[type, Any]) -> Mpc:
         rule=RULES[planner.contact_set](robot, problem.obj, detector),
         capacity=detector.capacity,
     )
-
-
-def sampling(problem: Problem, params: Mapping[type, Any]) -> LocalPlanner:
-    """Return the sampling MPC on rollouts of MuJoCo."""
-    from dexstack.control.planners.sampling import SamplingPlanner
-
-    return SamplingPlanner(problem, params[MpcParams], params[SamplingParams], params[PlannerParams])
 
 
 def check_planner(params: PlannerParams) -> None:

@@ -85,7 +85,7 @@ class JointResult:
     """[rad/(N·m·s)]"""
     others: float
     """Largest motion of another joint [rad]."""
-    breakaway: tuple[float, float]
+    breakaway: tuple[float, float] = (0.0, 0.0)
     """Torques at which the joint begins to move out and back, in the direction out [N·m]."""
 
 
@@ -233,20 +233,19 @@ class _Run:
         self._largest = self._others = 0.0
         self._changed = False
         self._side = 1.0 if self._start[joint] < 0.5 * (lower + upper) else -1.0
-        out = self._push(1.0, lambda moved: moved >= SWING)
-        if not out.done:  # at a stop or against an object: try the other direction
+        out, breakaway, mobility = self._swing()
+        if mobility * self._hand.damping[joint] < 1.0 / UNLIKE_MODEL:
+            # at a stop or against an object: try the other direction
             self._pause(0.2, check=False)
             self._start = self._feedback.q.copy()
             self._side = -self._side
-            out = self._push(1.0, lambda moved: moved >= SWING)
+            out, breakaway, mobility = self._swing()
         if not out.done:
             self._end(self._silent())
-        self._pause(COAST)
-        moved = self._moved()
-        breakaway, mobility = out.fit()
         factor = mobility * self._hand.damping[joint]
         if not 1.0 / UNLIKE_MODEL <= factor <= UNLIKE_MODEL:
             self._end(_size(joint, factor))
+        moved = self._moved()
         back = self._push(-1.0, lambda moved: moved <= BACK)
         if not back.done and moved - self._moved() < MOVED:  # an object may have moved behind it
             self._end(f"{_named(joint)} does not come back with {self._largest:.2f} N·m")
@@ -261,6 +260,15 @@ class _Run:
     def _moved(self) -> float:
         """Motion of the joint from its start, in the direction of the first push [rad]."""
         return float(self._side * (self._feedback.q[self._joint] - self._start[self._joint]))
+
+    def _swing(self) -> tuple[_Push, float, float]:
+        """Push the joint out; return the push, breakaway torque and mobility, which is zero if
+        something is in the way."""
+        out = self._push(1.0, lambda moved: moved >= SWING)
+        if not out.done:
+            return out, 0.0, 0.0
+        self._pause(COAST)
+        return out, *out.fit()
 
     def _push(self, direction: float, done: Callable[[float], bool]) -> _Push:
         """Push until ``done(motion from the start)``, or until something is in the way."""

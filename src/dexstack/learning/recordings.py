@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dexstack.bags.file import is_bag
 from dexstack.errors import ConfigError
 
 
@@ -20,7 +21,7 @@ def read_recording(path: Path, joints: Sequence[str]) -> dict[str, np.ndarray]:
     Raises:
         ConfigError: the file cannot be read; see :func:`dexstack.bags.samples.read_samples`.
     """
-    if path.suffix == ".mcap":
+    if is_bag(path):
         from dexstack.bags.samples import read_samples
 
         return read_samples(path, joints)

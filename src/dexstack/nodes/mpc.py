@@ -153,21 +153,21 @@ class MpcNode(SceneNode):
         self._to_prediction = self.create_publisher(MarkerArray, "mpc/prediction", COMMAND)
         self._to_times = self.create_publisher(Float64MultiArray, "mpc/solve_times", REPORTS)
         realtime = replace(self.params(SamplingParams), sampling_wait=False)
-        self._controller = make_controller(task, setup, {**self.blocks(), SamplingParams: realtime})
-        side_by_side(self._controller.warm_up, self._controller.predictor.warm_up)
+        self.controller = make_controller(task, setup, {**self.blocks(), SamplingParams: realtime})
+        side_by_side(self.controller.warm_up, self.controller.predictor.warm_up)
 
     def apply(self, block: Any) -> None:
         if isinstance(block, self.task_type.Weights):
-            self._controller.planner.weights = block
+            self.controller.planner.weights = block
         elif isinstance(block, self._supervisor_params):
-            self._controller.supervisor.params = block
+            self.controller.supervisor.params = block
         elif isinstance(block, MpcParams):
-            self._controller.planner.params = block
+            self.controller.planner.params = block
         elif isinstance(block, BlindParams):
-            self._controller.blind = block
+            self.controller.blind = block
 
     def begin(self) -> None:
-        self._controller.reset()
+        self.controller.reset()
         self._goal: PoseSample | None = None
         self._recent: collections.deque[PoseSample] = collections.deque(maxlen=POSES)
         self._angles = JointHistory()
@@ -186,11 +186,11 @@ class MpcNode(SceneNode):
         goal = self._goals.take()
         if goal is not None:
             if self._goal is None or goal.t != self._goal.t:
-                self._controller.reset()
+                self.controller.reset()
             self._goal = goal
         theta = self._thetas.take()
         if theta is not None:
-            self._controller.planner.theta = theta
+            self.controller.planner.theta = theta
             self._counts.thetas += 1
         contacts = self._contacts.take()
         for angles in self._joints.take_all():
@@ -220,7 +220,7 @@ class MpcNode(SceneNode):
         if seen is None or self._goal is None:
             self._counts.without_input += 1
             return
-        answer = self._controller.answer(seen, self._goal.pose)
+        answer = self.controller.answer(seen, self._goal.pose)
         plan, self._warning = answer.plan, answer.plan.warning
         if (rows := self._counts.add(contacts.t, plan.cpu_s, plan.wall_s)) is not None:
             self._to_times.publish(_table(rows))
@@ -248,7 +248,7 @@ class MpcNode(SceneNode):
     def _hold(self) -> None:
         """Repeat the last target while the controller demands it."""
         now = self._angles.samples[-1].t if self._angles.samples else 0.0
-        target = self._controller.hold(now)
+        target = self.controller.hold(now)
         if target is not None:
             self._send(target, now - HOLD_AGE)
 
@@ -257,7 +257,7 @@ class MpcNode(SceneNode):
         self._to_command.publish(self._command.at(t))
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
-        counts, controller = self._counts, self._controller
+        counts, controller = self._counts, self.controller
         rate, self._reported = counts.solves - self._reported, counts.solves
         values = {
             "rate_hz": float(rate),

@@ -45,9 +45,9 @@ from dexstack.nodes.wire import (
 from dexstack.perception.bundle import object_bundle
 from dexstack.perception.calibration import load_mount
 from dexstack.perception.camera import CameraModel
+from dexstack.perception.camera_params import EstimatorParams, MountParams, RealSenseParams
 from dexstack.perception.estimator import Outcome, PoseEstimator, Sight
 from dexstack.perception.images import to_grey
-from dexstack.perception.camera_params import EstimatorParams, MountParams, RealSenseParams
 from dexstack.perception.realsense import RealSenseCamera
 from dexstack.perception.se3 import Transform
 from dexstack.process.memory import keep_memory_of_pictures

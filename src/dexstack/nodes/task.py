@@ -116,7 +116,8 @@ class TaskNode(SceneNode):
             self._aim(stream)  # not active: published when it is
 
     def begin(self) -> None:
-        self._phase = "waiting"
+        self.phase = "waiting"
+        """See ``rollout/state``."""
         self._attempt = 1
         self._again = False
         self._start = math.nan
@@ -139,26 +140,26 @@ class TaskNode(SceneNode):
         backwards = self._last is not None and pose.t < self._last.t
         self._last = pose
         self.time = pose.t
-        before = self._phase
+        before = self.phase
         if self._again:
             self._again = False
             self._to_start(pose)
-        elif self._phase == "waiting":
+        elif self.phase == "waiting":
             if self._commands.take() is not None:
                 self._to_start(pose)
-        elif self._phase == "starting" or (self._phase == "running" and backwards):
+        elif self.phase == "starting" or (self.phase == "running" and backwards):
             self._attempt += backwards
             self._begin_rollout(pose.t)
-        elif self._phase == "running":
+        elif self.phase == "running":
             self._look(pose)
-        if self._phase != before or not 0.0 <= pose.t - self._stated < STATE_PERIOD:
+        if self.phase != before or not 0.0 <= pose.t - self._stated < STATE_PERIOD:
             self._publish_state(pose)
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
-        lack = self.silent(self._poses, self._commands) if self._phase == "waiting" else ""
+        missing = self.silent(self._poses, self._commands) if self.phase == "waiting" else ""
         return (
-            (WARN if self._phase in ("waiting", *ENDED[1:]) else OK),
-            lack or self._phase,
+            (WARN if self.phase in ("waiting", *ENDED[1:]) else OK),
+            missing or self.phase,
             {"attempt": self._attempt},
         )
 
@@ -170,7 +171,7 @@ class TaskNode(SceneNode):
 
     def cancel(self) -> bool:
         """End the rollout; return False when none runs."""
-        return self._phase in ("starting", "running") and self.in_worker(self._cancel)
+        return self.phase in ("starting", "running") and self.in_worker(self._cancel)
 
     def _own_goals(self) -> Iterator[Goal]:
         return self._task.goals(0, self.params(TaskNodeParams).seed)
@@ -191,7 +192,7 @@ class TaskNode(SceneNode):
     def _new_goals(self, stream: Callable[[], Iterator[Goal]], follower: Follower | None = None) -> None:
         """In the worker: pursue these goals; after a rollout that runs or has ended, begin another."""
         self._aim(stream, follower)
-        if self._phase in ("running", *ENDED) and self._last is not None:
+        if self.phase in ("running", *ENDED) and self._last is not None:
             self._attempt += 1
             self._begin_rollout(self._last.t)
             self._publish_state(self._last)
@@ -199,7 +200,7 @@ class TaskNode(SceneNode):
             self._publish_goal(0.0)
 
     def _on_restart(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        response.success = self._phase != "waiting" and self.in_worker(self._restart)
+        response.success = self.phase != "waiting" and self.in_worker(self._restart)
         response.message = (
             ""
             if response.success
@@ -214,7 +215,7 @@ class TaskNode(SceneNode):
 
     def _cancel(self) -> None:
         """In the worker."""
-        self._phase = "cancelled"
+        self.phase = "cancelled"
         if self._last is not None:
             self._publish_state(self._last)
 
@@ -226,7 +227,7 @@ class TaskNode(SceneNode):
 
     def _to_start(self, pose: PoseSample) -> None:
         """Request the reset until it succeeds; the next pose starts the rollout."""
-        self._phase = "starting"
+        self.phase = "starting"
         if self._reset is None:
             return
         request = None
@@ -249,15 +250,15 @@ class TaskNode(SceneNode):
         self._poses.take()  # a pose from before the reset
 
     def _begin_rollout(self, t: float) -> None:
-        self._phase = "running"
+        self.phase = "running"
         self._start = t
         self._judge = Judge(self._task, self._object_start, self._stream())
         self._publish_goal(t)
 
     def _wait_for_pose(self) -> None:
         """End a rollout in which no pose comes any more."""
-        if self._phase == "running" and self._last is not None and time.monotonic() - self._heard > SILENCE:
-            self._phase = "lost"
+        if self.phase == "running" and self._last is not None and time.monotonic() - self._heard > SILENCE:
+            self.phase = "lost"
             self._publish_state(self._last)
 
     def _look(self, pose: PoseSample) -> None:
@@ -266,12 +267,12 @@ class TaskNode(SceneNode):
         if judge.look(t, pose.pose):
             self._publish_goal(self._start)  # the same stamp: the next goal of the same rollout
         if judge.dropped:
-            self._phase = "dropped"
+            self.phase = "dropped"
         elif judge.complete:
-            self._phase = "reached"
+            self.phase = "reached"
         elif judge.over or t > self.params(TaskNodeParams).seconds:
             succeeded = judge.reached_at and self._task.succeeded(judge.outcome(t, pose.pose))
-            self._phase = "reached" if succeeded else "timeout"
+            self.phase = "reached" if succeeded else "timeout"
 
     def _publish_goal(self, t: float) -> None:
         set_stamp(self._goal.header.stamp, t)
@@ -287,7 +288,7 @@ class TaskNode(SceneNode):
         task, goal = self._task, self._judge.goal
         elapsed = 0.0 if math.isnan(self._start) else pose.t - self._start
         self._state = state = {
-            "phase": self._phase,
+            "phase": self.phase,
             "t": pose.t,
             "elapsed": elapsed,
             "goal": goal.label,
@@ -300,9 +301,9 @@ class TaskNode(SceneNode):
         }
         self._to_state.publish(String(data=json.dumps(state)))
         self._to_error.publish(Float64(data=state["error"]))
-        if self._follower is not None and self._phase in ENDED:
+        if self._follower is not None and self.phase in ENDED:
             follower, self._follower = self._follower, None
-            follower.ended(self._phase, state)
+            follower.ended(self.phase, state)
         elif self._follower is not None:
             self._follower.progress(state, self.params(TaskNodeParams).seconds - elapsed)
 

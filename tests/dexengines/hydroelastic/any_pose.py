@@ -27,22 +27,20 @@ SIZE = 0.1
 """Size of the bodies [m]."""
 KINDS = ("random", "touching", "aligned", "coplanar", "a_in_b", "b_in_a")
 EXHAUSTIVE_EVERY = 10
-"""Every how many poses the flood is compared with all pairs."""
+"""Poses between two comparisons of the flood fill with all pairs."""
 BISECTIONS = (24, 40)
-"""At least and, where the change is still large, at most."""
+"""Smallest number, and the largest while the change is still large."""
 CONTINUOUS = 1e-4
 ROUNDING = 1e-16
 """Rounding of a position [m] at this size."""
 
 
 def bodies() -> list[CompliantMesh | RigidMesh]:
-    """One of every kind, convex and not, with tets of every shape down to slivers, and rigid
-    ones."""
+    """Return bodies of every kind: convex and not, with tets down to slivers, and rigid ones."""
     e = 1e5
     ball = shapes.sphere(0.05, e, size=0.04)
-    bent = (
-        ball.vertices_B.copy()
-    )  # the centre moved so close to one face that its tet is a thousandth as high as the others
+    # the centre moved so close to one face that its tet is a thousandth as high as the others
+    bent = ball.vertices_B.copy()
     bent[np.argmax(ball.pressure)] = 0.999 * bent[ball.boundary_triangles[0]].mean(axis=0)
     sliver = CompliantMesh("sliver", bent, ball.tets, 1.3 * ball.pressure, 1.3 * e)
     left, right = (shapes.sphere(0.03, e, size=0.03, name=side) for side in ("left", "right"))
@@ -72,13 +70,12 @@ def bodies() -> list[CompliantMesh | RigidMesh]:
 
 
 def _stiffer(m: CompliantMesh) -> CompliantMesh:
-    """A body for m to meet: where two fields coincide in a volume, as those of equal bodies laid
-    together do, no force is defined."""
+    """Return a stiffer copy: no force is defined where two fields coincide in a volume."""
     return CompliantMesh(m.name, m.vertices_B, m.tets, 1.7 * m.pressure, 1.7 * m.modulus)
 
 
 def random_pose(kind: str, a: CompliantMesh, b: CompliantMesh | RigidMesh, rng: np.random.Generator) -> Pose:
-    """A pose at which the two boxes overlap, of one of :data:`KINDS`."""
+    """Return a pose of one of :data:`KINDS` at which the two bounding boxes overlap."""
     R_A, R_B = (Rotation.random(random_state=rng).as_matrix() for _ in range(2))
     p_A = rng.normal(size=3) * SIZE
     extent = [np.ptp(m.vertices_B, axis=0) / 2 for m in (a, b)]
@@ -184,7 +181,7 @@ def _scale(surface: ContactSurface) -> float:
 
 @entry(cache=False, **KERNEL)
 def _all_pairs(a, b, R_WA, p_WA, R_WB, p_WB, out):
-    """The surface of two compliant bodies stored at addresses, by trying every pair of tets."""
+    """Compute the surface of two stored compliant bodies by trying every pair of tets."""
     return trace_surface(
         load(a, COMPLIANT), load(b, COMPLIANT), R_WA, p_WA, R_WB, p_WB, load(out, SURFACE), True
     )
@@ -201,7 +198,7 @@ def _all_pairs_rigid(a, b, R_WA, p_WA, R_WB, p_WB, out):
 def _difference_to_all_pairs(
     a: CompliantMesh, b: CompliantMesh | RigidMesh, pose: Pose, out: Workspace
 ) -> float:
-    """Relative difference of the wrench when every pair of elements is tried."""
+    """Return the relative difference of the wrench when every pair of elements is tried."""
     flood = wrench(query(a, b, *pose, out), pose[1])
     kernel = _all_pairs_rigid if isinstance(b, RigidMesh) else _all_pairs
     n = kernel(a.stored.address, b.stored.address, *pose, out.address)
@@ -213,7 +210,7 @@ def _difference_to_all_pairs(
 
 
 def random_path(pose: Pose, rng: np.random.Generator) -> Callable[[float], Pose]:
-    """A screw of B from ``pose`` on: where it is at 0 … 1 of the way."""
+    """Return poses along a screw motion of B from ``pose``, by the fraction 0 … 1 of the way."""
     turn, shift = rng.normal(size=3) * 0.3, rng.normal(size=3) * 0.2 * SIZE
     return lambda s: (
         pose[0],
@@ -226,10 +223,10 @@ def random_path(pose: Pose, rng: np.random.Generator) -> Callable[[float], Pose]
 def jump(
     a: CompliantMesh, b: CompliantMesh | RigidMesh, pose: Pose, rng: np.random.Generator, out: Workspace
 ) -> float:
-    """Follow a random path of B by bisection to where the wrench changes most; the change left,
-    relative to the forces met.
+    """Bisect a random path of B towards the largest change of the wrench; return the remaining
+    change relative to the largest forces on the path.
 
-    A steep change halves with the path, a jump stays: 0.1 mm of sheet take a whole contact's force.
+    A steep change halves with the path, a jump stays.
     """
     path = random_path(pose, rng)
     largest = 1e-6 * a.modulus * SIZE**2

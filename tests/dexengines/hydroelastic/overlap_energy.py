@@ -1,7 +1,5 @@
-"""Energy of a contact, U = ∫ p0 dV over the overlap, p0 the lesser of the two pressures (of A's
-alone where B is rigid).
-
-For checks, not for control loops: every pair of overlapping elements is cut up into tets.
+"""Energy of a contact, U = ∫ p0 dV over the overlap, p0 the lesser of the two pressures (A's if B
+is rigid), by cutting all pairs of overlapping elements into tets.
 """
 
 from __future__ import annotations
@@ -32,8 +30,8 @@ def _put(stack, at, a, b, c, d):
 
 @njit
 def _integrate(stack, top, plane, planes, p, q, cap):
-    """∫ of the lesser of two linear functions over the tets on the stack, where planes[:planes] are
-    all ≥ 0.
+    """Return ∫ of the lesser of two linear functions over the tets on the stack, where all planes are
+    ≥ 0; in one piece because the stack is shared.
 
     Args:
         stack: (DEPTH, 4, 3) tets; the first ``top`` wait, each with the number of planes already

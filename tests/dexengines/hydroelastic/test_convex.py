@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from dexengines.hydroelastic import convex
-from dexengines.hydroelastic.convex import LAGGED, SAP, Problem, SolveStatus, make_problem, make_workspace
+from dexengines.hydroelastic.problem import LAGGED, SAP, Problem, SolveStatus, make_problem, make_workspace
 from dexengines.kernels import KERNEL, entry
 
 SCHEMES = (SAP, LAGGED)
@@ -46,7 +46,7 @@ def random_problem(
 
 
 def cost(p: Problem, scheme: int, v: np.ndarray) -> float:
-    """The objective written from its definition, face by face."""
+    """Return the objective from its definition, face by face."""
     A = np.tril(p.A) + np.tril(p.A, -1).T
     total = 0.5 * (v - p.v_star) @ A @ (v - p.v_star)
     for k in range(p.counts[0]):
@@ -82,11 +82,11 @@ def solve(p, scheme, v, w):
 
 @entry(cache=False, **KERNEL)
 def _evaluate(p, scheme, v, w):
-    convex._pair_twists(p, v, w.V)
-    convex._pair_gradient_hessian(p, scheme, w.V, w.G)
-    convex._gradient(p, v, w.gradient, w.net)
-    convex._find_envelope(p, w)
-    convex._assemble(p, v, w)
+    convex.pair_twists(p, v, w.V)
+    convex.pair_gradient_hessian(p, scheme, w.V, w.G)
+    convex.cost_gradient(p, v, w.gradient, w.net)
+    convex.find_envelope(p, w)
+    convex.assemble_hessian(p, v, w)
 
 
 def evaluate(p: Problem, scheme: int, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -98,7 +98,7 @@ def evaluate(p: Problem, scheme: int, v: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_gradient_is_the_costs_and_hessian_the_gradients(scheme):
+def test_gradient_and_hessian_are_derivatives_of_the_cost(scheme):
     rng = np.random.default_rng(1)
     for _ in range(5):
         p = random_problem(rng)
@@ -130,16 +130,14 @@ def test_every_random_problem_is_solved(scheme):
         A = np.tril(p.A) + np.tril(p.A, -1).T
         scale = max(np.linalg.norm(d * (A @ p.v_star)), np.linalg.norm(d * (A @ (v - p.v_star))))
         assert np.linalg.norm(d * gradient) <= 1.01e-8 * scale
-        if (
-            scheme == LAGGED
-        ):  # the n₀ are the normal impulses of the solution, or it is said that they are not
+        if scheme == LAGGED:  # the n₀ are the solution's normal impulses, or the problem counts as unsettled
             normal = np.maximum(normal_impulses(p, v), 0.0)
             lag = (p.faces[:, 9] * np.abs(normal - p.faces[:, 10])).sum() / (p.faces[:, 9] * normal).sum()
             assert w.info[3] == pytest.approx(lag, rel=1e-6) and w.unsettled[0] == (lag > convex.LAG)
 
 
 def normal_impulses(p: Problem, v: np.ndarray) -> np.ndarray:
-    """(faces,) y_n of every face."""
+    """Return y_n of each face (faces,)."""
     y = np.empty(len(p.faces))
     for k in range(p.counts[0]):
         V = p.pair_J[k, :, : p.pair_ndof[k]] @ v[p.pair_dof[k, : p.pair_ndof[k]]]
@@ -212,7 +210,7 @@ def test_a_limit_stops_a_joint():
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_what_cannot_be_solved_is_reported(scheme):
+def test_unsolvable_problems_are_reported(scheme):
     p = block_on_the_ground(0.5, 1e6, 1e-3, 0.4)
     w = make_workspace(6, 1)
     p.v_star[1] = np.nan

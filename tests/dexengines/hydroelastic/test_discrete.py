@@ -1,4 +1,4 @@
-"""Velocity-level steps: rest, sliding, joint stops, growth of the arrays, and what is refused."""
+"""Velocity-level steps: rest, sliding, joint stops, growth of the arrays, rejected input."""
 
 import os
 import subprocess
@@ -11,7 +11,8 @@ import pytest
 from dexengines.errors import EngineError
 from dexengines.forces import contactless
 from dexengines.hydroelastic import shapes
-from dexengines.hydroelastic.convex import LAGGED, SAP, TOLERANCE, SolveStatus
+from dexengines.hydroelastic.convex import TOLERANCE
+from dexengines.hydroelastic.problem import LAGGED, SAP, SolveStatus
 from dexengines.hydroelastic.system import Geometry, HydroelasticSystem
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
@@ -87,7 +88,7 @@ def test_a_stop_holds_a_joint():
 
 def test_arrays_grow_when_faces_do_not_fit():
     system, other = (systems.gripper(1e-3, size=0.02) for _ in range(2))
-    other._allocate(1, 8)
+    other.reserve(1, 8)
     for _ in range(30):
         for s in (system, other):
             systems.press(s, 10.0)
@@ -104,7 +105,7 @@ def test_a_state_that_is_not_finite_is_reported_and_nothing_moves():
     np.testing.assert_array_equal(system.data.qpos, before)
 
 
-def test_what_cannot_be_simulated_is_refused():
+def test_unsupported_systems_are_rejected():
     spec = systems.gripper_spec(1e-3)
     with pytest.raises(EngineError, match="sits on body 'nobody'"):
         HydroelasticSystem(
@@ -121,7 +122,7 @@ def test_what_cannot_be_simulated_is_refused():
         HydroelasticSystem(contactless(spec.compile()), [])
 
 
-def test_the_plant_says_what_went_wrong_until_it_is_reset():
+def test_the_plant_reports_trouble_until_it_is_reset():
     hand, obj = load_hand(), load_object("cube")
     start = obj.start("allegro")
     plant = HydroelasticPlant(hand, obj)

@@ -1,4 +1,4 @@
-"""Pressure fields: builders, checks, file format."""
+"""Pressure fields: shapes, validation, filled meshes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BUILT = {
 
 
 @pytest.mark.parametrize("name", BUILT)
-def test_a_shape_is_filled_once_and_its_pressure_is_zero_outside_and_E_at_the_core(name: str) -> None:
+def test_tets_fill_a_shape_with_zero_pressure_on_its_surface_and_E_at_its_core(name: str) -> None:
     m = BUILT[name]
     surface = shapes.rigid(m)
     hull = trimesh.Trimesh(surface.vertices_B, surface.triangles, process=False)
@@ -49,7 +49,7 @@ def test_the_pressure_of_a_box_is_its_depth_over_half_its_shortest_side() -> Non
         )
 
 
-def test_bad_meshes_are_refused() -> None:
+def test_bad_meshes_are_rejected() -> None:
     points = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
     with pytest.raises(EngineError, match="inside out"):
         CompliantMesh("x", points, np.array([[0, 2, 1, 3]]), np.zeros(4), E)
@@ -80,7 +80,7 @@ FILLED = {  # greatest depth and size of the tets
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILLED)
-def test_the_field_of_a_mesh_rises_everywhere_below_its_surface_as_depth_does(name: str) -> None:
+def test_the_field_of_a_filled_mesh_rises_with_depth(name: str) -> None:
     from dexengines.hydroelastic.meshing import compliant_mesh
 
     surface, depth, size = FILLED[name]
@@ -94,7 +94,7 @@ def test_the_field_of_a_mesh_rises_everywhere_below_its_surface_as_depth_does(na
 
 
 @pytest.mark.slow
-def test_an_open_mesh_is_not_filled() -> None:
+def test_an_open_mesh_is_rejected() -> None:
     from dexengines.hydroelastic.meshing import compliant_mesh
 
     torus = FILLED["ring"][0]

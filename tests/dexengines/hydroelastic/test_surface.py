@@ -34,7 +34,7 @@ def test_force_torque_and_polygon_count_are_drakes() -> None:
 
 
 @pytest.mark.slow
-def test_any_pose_is_finite_balanced_complete_and_continuous() -> None:
+def test_surfaces_in_any_pose_are_finite_balanced_complete_and_continuous() -> None:
     checks = check_poses(1200, seed=3)
     assert checks["finite"].checked == 1200 and checks["complete"].checked >= 100
     assert {name: check.failed for name, check in checks.items()} == dict.fromkeys(checks, 0)
@@ -69,8 +69,8 @@ def test_a_thin_body_pressed_past_its_medial_axis_is_reported() -> None:
     )
 
 
-def test_the_ridges_at_a_boxs_edges_are_not_taken_for_its_medial_axis() -> None:
-    """There, too, faces turn away from the pressure gradient, but hardly anything is lost."""
+def test_ridges_at_the_edges_of_a_box_are_not_reported_as_its_medial_axis() -> None:
+    """Faces there also turn away from the pressure gradient, but almost no load is lost."""
     link, cube = shapes.box((0.02, 0.028, 0.016), 1e7), shapes.rigid(shapes.box((0.06, 0.06, 0.06), 1.0))
     gradient, peaks = np.linalg.norm(link.gradient_B, axis=1), link.vertices_B[link.packed.peak[:, 0]]
     out, rng, quiet = Workspace(drop_angle=math.pi), np.random.default_rng(0), 0
@@ -94,7 +94,7 @@ def test_the_ridges_at_a_boxs_edges_are_not_taken_for_its_medial_axis() -> None:
     assert quiet > 8
 
 
-def test_a_workspace_too_small_is_said_and_grows() -> None:
+def test_a_workspace_that_is_too_small_is_reported_and_grows() -> None:
     a, b = shapes.sphere(0.05, 1e5, size=0.02), shapes.sphere(0.05, 2e5, size=0.02)
     pose = (I3, at(0, 0, 0), I3, at(0, 0.001, 0.08))
     few = Workspace(4)
@@ -119,7 +119,7 @@ def test_polygons_lie_on_equal_pressure_with_normals_from_b_into_a() -> None:
         assert surface.pressure[i] == pytest.approx(p_a, rel=1e-9) and p_b == pytest.approx(p_a, rel=1e-6)
 
 
-def test_the_same_fields_laid_together_give_finite_numbers() -> None:
+def test_coinciding_fields_give_finite_results() -> None:
     m = shapes.box((0.1, 0.08, 0.06), 1e5)
     surface = query(m, m, I3, at(0, 0, 0), I3, at(0, 0, 0), Workspace())
     assert np.isfinite(wrench(surface, np.zeros(3))).all()

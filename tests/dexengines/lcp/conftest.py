@@ -1,4 +1,4 @@
-"""What several tests of the lcp engine share."""
+"""Comparisons of derivatives, shared by tests of the lcp engine."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def _run(system, start, forces, **changed):
 
 
 def _decisions(system):
-    """All that the last rollout decided: the active set."""
+    """Return the decisions of the last rollout: the active set."""
     tape = system.tape
     ops, contacts, classes, limits = tape.size
     parts = (
@@ -35,7 +35,8 @@ def _decisions(system):
 
 
 def _derivatives(system, run, directions):
-    """Derivatives of the end along directions, from the replay; the sweep back has the same."""
+    """Return derivatives of the end along directions by the replay; the reverse sweep must equal
+    them."""
     ours = gradient.directional(system, run, {k: d[None] for k, d in directions.items()})[0]
     cotangent = np.random.default_rng(0).normal(size=ours.size)
     swept, product = gradient.vjp(system, run, cotangent, tuple(directions)), cotangent * ours
@@ -47,8 +48,8 @@ def _derivatives(system, run, directions):
 
 
 WORTH = 1e-7
-"""By how much differences of three lengths may differ, as a share of the largest, to count as the
-derivative: of two do by chance."""
+"""Largest spread of differences of three lengths that count as a derivative, as a share of the
+largest; two may agree by chance."""
 
 
 def _compare(system, tau, directions, lengths=(1e-4, 5e-5, 2e-5, 1e-5, 5e-6, 2e-6, 1e-6)):
@@ -106,3 +107,20 @@ def compare_derivatives():
     """A function ``(system, tau, directions)`` that returns derivatives, differences or None,
     whether the active set was the same."""
     return _compare
+
+
+def _sweep(system, run, seed=0):
+    cotangent = np.random.default_rng(seed).normal(size=system.q.size + system.v.size)
+    ours, theirs = gradient.vjp(system, run, cotangent), gradient.jacobian(system, run, gradient.INPUTS)
+    for name in gradient.INPUTS:
+        expected = np.tensordot(cotangent, theirs[name], 1)
+        size = max(1.0, np.abs(expected).max())
+        np.testing.assert_allclose(ours[name], expected, rtol=1e-9, atol=1e-9 * size)
+    np.testing.assert_array_equal(gradient.vjp(system, run, cotangent, ("tau",))["tau"], ours["tau"])
+
+
+@pytest.fixture
+def check_sweep():
+    """A function ``(system, run)`` that compares the reverse sweep by every input with the
+    replay."""
+    return _sweep

@@ -1,4 +1,5 @@
-"""Times of impact of turning bodies, against ipctk's detection along straight and along curved paths."""
+"""Times of impact of turning bodies, against ipctk's detection along straight and along curved
+paths."""
 
 import itertools
 
@@ -51,8 +52,8 @@ def test_straight_corner_paths_would_be_late():
 
 
 def _paths(R: np.ndarray, p: np.ndarray, v: np.ndarray, points_B: np.ndarray) -> list:
-    """Return the paths of the corners of a free body within a step, which turns about an axis fixed in
-    it."""
+    """Return the paths of the corners of a free body within a step, which turns about an axis fixed
+    in it."""
     turn = v[3:] * STEP
     angle = float(np.linalg.norm(turn))
     axis = turn / angle
@@ -75,8 +76,8 @@ def _paths(R: np.ndarray, p: np.ndarray, v: np.ndarray, points_B: np.ndarray) ->
 
 
 def _library_time(system: LcpSystem) -> float:
-    """Return the first impact of two free hulls as a share of the step, by ipctk's conservative detection
-    along their true paths."""
+    """Return the first impact of two free hulls as a share of the step, by ipctk's conservative
+    detection along their true paths."""
     detect = ipctk.NonlinearCCD(1e-4, 100_000, 0.999)
     sh, paths, first = system.world.shapes, [], 1.0
     for k in range(2):
@@ -117,8 +118,8 @@ def _thrown(rng: np.random.Generator) -> LcpSystem:
 
 
 def test_times_of_impact_agree_with_ipctk_along_curved_paths():
-    """ipctk's bound is conservative and at most 2e-3 of a step early; coal finds the floor, 1 µm, left at
-    the engine's time."""
+    """ipctk's bound is conservative and at most 2e-3 of a step early; coal finds the floor, 1 µm,
+    left at the engine's time."""
     rng, compared = np.random.default_rng(0), 0
     while compared < 6:
         system = _thrown(rng)

@@ -33,16 +33,6 @@ OTHERS = {
 }
 
 
-def _throw(system: LcpSystem, rng: np.random.Generator) -> None:
-    away = rng.normal(size=3)
-    away *= 0.45 / np.linalg.norm(away)
-    for k, side in ((0, -0.5), (1, 0.5)):
-        quat = rng.normal(size=4)
-        system.q[7 * k : 7 * k + 7] = *(side * away), *(quat / np.linalg.norm(quat))
-        system.v[6 * k : 6 * k + 3] = -2.0 * side * away * 8.0 + rng.normal(size=3)
-        system.v[6 * k + 3 : 6 * k + 6] = rng.normal(size=3) * 8.0
-
-
 @pytest.mark.parametrize("aside", (0.0, 0.05, 0.3))
 @pytest.mark.parametrize("height", (1e-6, 1e-5, 0.02))
 def test_distances_in_closed_form(aside, height):
@@ -71,7 +61,7 @@ def test_distances_equal_coals(name):
     system = _pair(OTHERS[name])
     check = SubstepCheck(system)
     for _ in range(200):
-        _throw(system, rng)
+        scenes.throw(system, rng)
         system.q[7:10] *= rng.uniform(0.5, 2.0)
         gap = system.gaps()["c", "o"]
         check.smallest = np.inf
@@ -109,7 +99,7 @@ def test_thrown_cylinders_bounce_off_without_meeting(name):
     rng, hits = np.random.default_rng(5), 0
     for _ in range(8):
         system = _pair(OTHERS[name])
-        _throw(system, rng)
+        scenes.throw(system, rng)
         check, start = SubstepCheck(system), system.energy()
         momentum = system.v[:3] + 2.0 * system.v[6:9]
         for _ in range(8):
@@ -180,7 +170,7 @@ def test_derivatives_through_an_impact(name, compare_derivatives):
     system = _pair(OTHERS[name])
     hits = 0
     while hits < 2:
-        _throw(system, rng)
+        scenes.throw(system, rng)
         start = system.q.copy(), system.v.copy()
         system.forget()
         gradient.rollout(system, np.zeros((8, 12)))

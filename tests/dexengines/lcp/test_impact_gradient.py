@@ -30,13 +30,7 @@ def _thrown(names, restitution, rng):
     system = LcpSystem(
         model, [Geometry(g.name, g.body, g.points_B, g.radius, g.disc, **more) for g in PAIRS[names]]
     )
-    away = rng.normal(size=3)
-    away *= 0.45 / np.linalg.norm(away)
-    for k, side in ((0, -0.5), (1, 0.5)):
-        quat = rng.normal(size=4)
-        system.q[7 * k : 7 * k + 7] = *(side * away), *(quat / np.linalg.norm(quat))
-        system.v[6 * k : 6 * k + 3] = -16.0 * side * away + rng.normal(size=3)
-        system.v[6 * k + 3 : 6 * k + 6] = 8.0 * rng.normal(size=3)
+    scenes.throw(system, rng)
     return system
 
 
@@ -68,7 +62,7 @@ def test_derivatives_through_impacts(names, restitution, compare_derivatives):
         system.q[:], system.v[:] = q, v
         for name, shape in INPUTS.items() if kinds else ():
             if name == "restitution" and restitution == 0.0:
-                continue  # from zero on it changes what is an impact
+                continue  # at zero it changes the set of impacts
             ours, theirs, same = compare_derivatives(system, forces, {name: rng.uniform(-1.0, 1.0, shape)})
             if theirs is not None:
                 compared += 1
@@ -78,7 +72,8 @@ def test_derivatives_through_impacts(names, restitution, compare_derivatives):
             else:
                 other += 1
     print(
-        f"{names}, e = {restitution}: {compared} compared, {void} void by rounding, {other} beside another active set"
+        f"{names}, e = {restitution}: {compared} compared, {void} void by rounding, "
+        f"{other} at a change of the active set"
     )
     assert compared >= 25 and void + other <= 0.4 * compared and len(met) >= 10
     if names == "boxes":

@@ -1,4 +1,4 @@
-"""What the lcp plant makes of an object's mesh."""
+"""Geometries of an object's mesh in the lcp plant; its reports."""
 
 import dataclasses
 
@@ -12,6 +12,7 @@ from dexengines.lcp import record
 from dexengines.lcp.scene import geometry
 from dexengines.lcp.shapes import Geometry, box, plane, sphere
 from dexengines.lcp.system import SETTLED, LcpSystem
+from dexstack.errors import ConfigError
 from dexstack.geometry.decomposition import Surface
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import ObjectModel, load_object
@@ -47,7 +48,7 @@ def test_a_convex_object_is_its_hull():
     )  # a compiled model's are single precision
 
 
-def test_the_plant_says_what_went_wrong():
+def test_the_plant_reports_trouble():
     plant = LcpPlant(load_hand(), load_object("cube"))
     plant.step(np.zeros(16))
     assert isinstance(plant, WatchedPlant) and plant.trouble() == ""
@@ -64,11 +65,11 @@ def test_an_object_that_starts_inside_a_finger_comes_out_of_it():
     system = plant.scene.system
     held = hand.pose(start.hand_pose)
     plant.reset(held, pose)
-    assert min(system.gaps().values()) < -1e-4, "as drawn, it is inside a finger"
+    assert min(system.gaps().values()) < -1e-4, "it starts inside a finger"
     for _ in range(round(SETTLED / plant.dt)):
         plant.step(2.0 * (held - plant.joint_position) - 0.05 * plant.joint_velocity)
     assert min(system.gaps().values()) > 0.0 and plant.trouble() == ""
-    with pytest.raises(EngineError, match=r"'object' overlap by [0-9]+ mm, more than 20 mm"):
+    with pytest.raises(ConfigError, match=r"'object' overlap by [0-9]+ mm, more than 20 mm"):
         plant.reset(hand.pose(start.hand_pose), np.array([0.0, 0.0, -0.02, 1.0, 0.0, 0.0, 0.0]))
 
 

@@ -1,4 +1,4 @@
-"""Frictional LCPs: every solution valid or said not to be, whatever solved it."""
+"""Frictional LCPs: every solution is valid or reported as unsolved, by all solvers."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ NORMAL = np.array([-1])
 
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(KINDS), st.integers(1, 24), st.integers(0, 2**32 - 1))
-def test_lemke_solves_what_contacts_can_pose(kind, contacts, seed):
+def test_lemke_solves_problems_of_contacts(kind, contacts, seed):
     p = problem(kind, contacts, np.random.default_rng(seed))
     s = solve(p.A, p.b, p.owner, p.mu)
     assert s.status == Status.SOLVED
@@ -24,7 +24,7 @@ def test_lemke_solves_what_contacts_can_pose(kind, contacts, seed):
 @pytest.mark.parametrize("method", ["dantzig", "pgs"])
 @settings(max_examples=60, deadline=None)
 @given(kind=st.sampled_from(KINDS), contacts=st.integers(1, 5), seed=st.integers(0, 2**32 - 1))
-def test_the_others_are_valid_wherever_they_say_so(method, kind, contacts, seed):
+def test_the_others_are_valid_where_they_report_it(method, kind, contacts, seed):
     p = problem(kind, contacts, np.random.default_rng(seed))
     s = solve(p.A, p.b, p.owner, p.mu, method)
     assert (independent_error(p, s.f) <= 2e-9) == (s.status == Status.SOLVED)
@@ -41,8 +41,8 @@ def test_dantzig_solves_small_problems():
 
 
 def test_a_bound_that_moves_with_its_normal_force():
-    """A wedge: pushing the friction row raises the normal force; with the step (μ f_n − f)/Δf of a
-    fixed bound the answer is wrong."""
+    """A wedge: the friction row raises the normal force, so that the step (μ f_n − f)/Δf of a fixed
+    bound would be wrong."""
     A, b = np.array([[2.0, -0.9], [-0.9, 1.0]]), np.array([-1.0, 1.5])
     owner, mu = np.array([-1, 0]), np.array([0.0, 0.5])
     f = 1.0 / (2.0 + 0.9 * 0.5)  # slides: f_t = −μ f_n
@@ -64,8 +64,8 @@ def test_duplicated_contacts_share_the_load(method):
 
 
 def test_redundant_contacts_bear_equal_shares():
-    """Four corners of a box on the ground, pushed aside: as bodies that give a little would share,
-    with friction to match."""
+    """Four corners of a box on the ground, pushed aside, bear loads as slightly compliant bodies
+    would."""
     p = problem("stacks", 4, np.random.default_rng(1))
     b = np.zeros(12)
     b[0::3] = -0.0981
@@ -75,7 +75,7 @@ def test_redundant_contacts_bear_equal_shares():
         np.testing.assert_allclose(s.f[0::3], s.f[0::3].mean(), rtol=1e-4)
 
 
-def test_a_warm_start_needs_no_pivots_and_a_wrong_one_does_no_harm():
+def test_a_warm_start_needs_no_pivots_and_a_wrong_one_is_harmless():
     p = problem("stacks", 12, np.random.default_rng(3))
     first = solve(p.A, p.b, p.owner, p.mu)
     again = solve(p.A, p.b * 1.01, p.owner, p.mu, warm=first.classes)
@@ -85,8 +85,8 @@ def test_a_warm_start_needs_no_pivots_and_a_wrong_one_does_no_harm():
     assert other.way == Way.FIRST and other.residual <= 1e-9
 
 
-def test_an_unsolvable_problem_is_said_to_be_one():
-    """Two opposite sides that are both to move inwards."""
+def test_an_unsolvable_problem_is_reported():
+    """Two opposite sides that both have to move inwards."""
     s = solve(np.array([[1.0, -1.0], [-1.0, 1.0]]), np.array([-1.0, -1.0]), np.array([-1, -1]), np.zeros(2))
     assert s.status == Status.UNSOLVED and s.residual > 1e-3
 

@@ -1,4 +1,4 @@
-"""Steps: resting contact, friction, impacts, stops; no intersection, no energy from nowhere."""
+"""Steps: resting contact, friction, impacts, limits; no intersection, no gain of energy."""
 
 import mujoco
 import numpy as np
@@ -112,7 +112,7 @@ def test_a_thin_wall_stops_a_fast_ball():
 
 
 def test_a_ball_set_in_motion_within_a_step_stops_at_the_next_one():
-    """Only the force of the same step brings the last two within reach."""
+    """Only a contact force of the same step brings the last two within reach."""
     names = ("first", "second", "third")
     model = scenes.free_bodies({n: (1.0, (1e-3,) * 3) for n in names}, dt=0.01, gravity=0.0)
     system = LcpSystem(model, [sphere(n, n, 0.01) for n in names])
@@ -137,8 +137,8 @@ def test_a_spinning_body_gains_no_energy():
 
 @pytest.mark.parametrize("thickness", (0.02, 0.002))
 def test_a_grip_that_is_strong_enough_holds_still(thickness):
-    """Eight corners bear 1 N from either side: 1.6 N of friction for 0.8 N of weight, if no two of
-    them bear it all."""
+    """Eight corners bear 1 N from either side: 1.6 N of friction for 0.8 N of weight if shared by
+    all."""
     system = scenes.gripper(thickness)
     for k in range(60):
         system.tau[:] = 0.0
@@ -153,7 +153,8 @@ def test_a_grip_that_is_strong_enough_holds_still(thickness):
 
 
 def test_a_ball_rests_after_bouncing_ever_lower():
-    """Infinitely many bounces in finite time: those too slow for gravity within a step end."""
+    """Infinitely many bounces in finite time end below the speed that gravity gives within a
+    step."""
     system = scenes.bouncing_ball(restitution=0.5, gravity=9.81)
     system.q[0] = 0.15
     for _ in range(100):
@@ -161,7 +162,7 @@ def test_a_ball_rests_after_bouncing_ever_lower():
     assert abs(system.v[0]) < 1e-3 and 0.1 < system.q[0] < 0.1 + 2e-5
 
 
-def test_joint_stops_are_exact():
+def test_joint_limits_are_exact():
     spec = mujoco.MjSpec()
     body = spec.worldbody.add_body(
         name="arm", mass=1.0, inertia=(0.1, 0.1, 0.1), ipos=(0.5, 0, 0), explicitinertial=True

@@ -7,7 +7,7 @@ from scipy.spatial import cKDTree
 
 from dexengines.errors import EngineError
 from dexengines.soft import cloud
-from dexengines.soft.meshing import filled, check_mesh, onto, remesh
+from dexengines.soft.meshing import check_mesh, filled, onto, remesh
 from dexstack.model.objects import load_object
 from experiments.soft import systems
 
@@ -70,7 +70,7 @@ def test_meshes_become_quads_on_their_surface():
     assert cosine.min() > 0.95  # also around the hole
 
 
-def test_bad_meshes_are_named():
+def test_invalid_meshes_are_rejected_by_name():
     good = trimesh.creation.box((0.1, 0.1, 0.1))
     opened = trimesh.Trimesh(good.vertices, good.faces[1:], process=False)
     flipped = trimesh.Trimesh(good.vertices, good.faces[:, ::-1], process=False)
@@ -90,7 +90,7 @@ def test_bad_meshes_are_named():
             check_mesh(mesh, "thing")
 
 
-def test_bad_clouds_are_named():
+def test_invalid_clouds_are_rejected_by_name():
     c = cloud.sphere(0.03, 0.01)
     with pytest.raises(EngineError, match="point inwards"):
         cloud.check(cloud.Cloud(c.points, -c.normals), "ball")
@@ -107,11 +107,11 @@ def test_bad_clouds_are_named():
             wrong()
 
 
-def test_holes_in_a_cloud_arefilled_and_a_whole_one_stays_as_it_is():
+def test_holes_in_a_cloud_are_filled_and_a_whole_one_is_unchanged():
     box = trimesh.creation.box((0.1, 0.06, 0.04))
     whole = cloud.box((0.05, 0.03, 0.02), 0.01)
     assert filled(box, whole, 0.01).points.shape == whole.points.shape
     torn = cloud.Cloud(*(x[whole.normals[:, 2] < 0.5] for x in whole))
-    filled = filled(box, torn, 0.01)
-    assert np.linalg.norm(whole.points[:, None] - filled.points[None], axis=2).min(axis=1).max() < 0.0105
-    np.testing.assert_allclose(filled.normals[len(torn.points) :].max(axis=1), 1.0, atol=1e-12)
+    whole_again = filled(box, torn, 0.01)
+    assert np.linalg.norm(whole.points[:, None] - whole_again.points[None], axis=2).min(axis=1).max() < 0.0105
+    np.testing.assert_allclose(whole_again.normals[len(torn.points) :].max(axis=1), 1.0, atol=1e-12)

@@ -1,4 +1,4 @@
-"""Scenes make room for what is near by themselves, alone and side by side."""
+"""Scenes enlarge the arrays of the near set by themselves, alone and concurrently."""
 
 import jax
 import jax.numpy as jnp
@@ -12,9 +12,12 @@ from dexengines.soft.near import Room
 
 pytestmark = pytest.mark.slow
 
-PLATES = """<mujoco><option timestep="0.002"/><worldbody><geom name="table" type="box" size="0.15 0.05 0.02" pos="0 0 -0.02"/>
-  <body pos="0 0 0.0198"><freejoint/><geom name="plate" type="box" size="0.03 0.03 0.02" mass="0.2" contype="2"/></body>
-  <body pos="0.08 0 0.0198"><freejoint/><geom name="other" type="box" size="0.03 0.03 0.02" mass="0.2" contype="2"/></body>
+PLATES = """<mujoco><option timestep="0.002"/><worldbody>
+    <geom name="table" type="box" size="0.15 0.05 0.02" pos="0 0 -0.02"/>
+  <body pos="0 0 0.0198"><freejoint/>
+    <geom name="plate" type="box" size="0.03 0.03 0.02" mass="0.2" contype="2"/></body>
+  <body pos="0.08 0 0.0198"><freejoint/>
+    <geom name="other" type="box" size="0.03 0.03 0.02" mass="0.2" contype="2"/></body>
   </worldbody></mujoco>"""
 REST = np.array([0.0, 0, 0.0198, 1, 0, 0, 0, 0.08, 0, 0.0198, 1, 0, 0, 0])
 APART = np.array([0.0, 0, 0.1, 1, 0, 0, 0, 0.08, 0, 0.1, 1, 0, 0, 0])
@@ -30,7 +33,7 @@ def made(room=None):
     return scene
 
 
-def test_a_step_for_which_there_was_no_room_is_made_again():
+def test_a_step_without_enough_room_is_repeated():
     scenes = made(), made(TIGHT)
     for scene in scenes:
         scene.place(REST, np.zeros(12))
@@ -40,7 +43,7 @@ def test_a_step_for_which_there_was_no_room_is_made_again():
     assert scenes[1].system.room[0].pairs > 1
 
 
-def test_scenes_side_by_side_make_room_for_all():
+def test_concurrent_scenes_make_room_for_all():
     scenes = [made(TIGHT) for _ in range(2)]
     assert scenes[0].kin == scenes[1].kin
     start = State(np.zeros(2), np.stack([APART, REST]), np.zeros((2, 12)), np.zeros((2, 0)))
@@ -58,13 +61,13 @@ def test_scenes_side_by_side_make_room_for_all():
         np.testing.assert_allclose(found.v[1, k + 1], alone.values()[1], rtol=1e-9, atol=1e-9)
 
 
-def test_a_state_that_is_no_number_makes_no_room():
+def test_a_state_with_nan_makes_no_room():
     scene = made(TIGHT)
     scene.place(np.full(14, np.nan), np.zeros(12))
     assert not scene.advance(np.zeros(12)) and scene.system.room[0] == TIGHT
 
 
-def test_where_a_pair_is_left_out_neither_wrench_nor_derivative_is_a_number():
+def test_wrench_and_derivative_are_nan_where_a_pair_is_left_out():
     system = made(TIGHT).system
     with jax.enable_x64(True):
 

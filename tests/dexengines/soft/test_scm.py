@@ -1,5 +1,4 @@
-"""The contact law: closed forms, momentum, derivatives of first and second order, and states no
-simulation should see."""
+"""The contact law: closed forms, momentum, first and second derivatives, extreme states."""
 
 import jax
 import jax.numpy as jnp
@@ -199,7 +198,7 @@ def _exchanged(x, R):
 
 @pytest.mark.slow
 def test_gradients_and_hessians_equal_finite_differences():
-    """Of the wrench in pose and twist, relative to its largest entry, in float64."""
+    """Derivatives of the wrench by pose and twist, relative to the largest entry, in float64."""
     f = wrench_of_pair
     J, H = jit(jax.jacfwd(f)), jit(jax.jacfwd(jax.jacrev(f)))
     f = jit(f)

@@ -1,4 +1,4 @@
-"""Whole systems: the near set against the dense formulation, momentum, stability, derivatives of
+"""Systems: the near set against the dense formulation, momentum, stability, derivatives of
 rollouts, batches of different bodies."""
 
 import dataclasses
@@ -65,14 +65,14 @@ def test_the_near_set_gives_the_dense_contact_to_its_tolerance(tolerance):
 
 
 @pytest.mark.slow
-def test_where_there_is_no_room_derivatives_are_no_numbers_and_what_is_needed_is_said():
+def test_without_room_derivatives_are_nan_and_the_need_is_reported():
     q, v = touching(0)
     system = free_pair()
     (need,) = (np.asarray(x) for x in jit(system.needs)(system.data, q))
     assert need[0] == 1 and (need[1:] > 1).all() and (need <= np.array(system.room[0])).all()
 
     def derivative(s):
-        """Of the stiffness; that of the wrench needs room for pairs only."""
+        """Return that of the stiffness; that of the wrench needs room for pairs only."""
         return jit(jax.jacfwd(lambda q: s.contact(s.data, s.tree.motion(s.data.numbers, q, v)).stiffness))(q)
 
     for which in (1, 2):
@@ -90,14 +90,14 @@ def test_where_there_is_no_room_derivatives_are_no_numbers_and_what_is_needed_is
 @pytest.mark.slow
 @pytest.mark.parametrize(("real", "within"), [(jnp.float64, 1e-11), (jnp.float32, 2e-4)])
 @pytest.mark.parametrize("dissipation", [paper_dissipation, smooth_dissipation])
-def test_one_pass_gives_what_the_law_in_jax_gives(dissipation, real, within):
-    """Everything of the contact; in float32 the law in JAX has its own rounding."""
+def test_one_pass_equals_the_law_in_jax(dissipation, real, within):
+    """All parts of the contact; in float32 the law in JAX has its own rounding."""
     system = free_pair(dissipation=dissipation)
     data = jax.tree.map(lambda x: x.astype(real) if x.dtype.kind == "f" else x, system.data)
 
     def both(q, v):
         m = system.tree.motion(data.numbers, q, v)
-        return system._meet(0, data.meetings[0], m), system._law(0, data.meetings[0], m, system._pairs[0])
+        return system.contact(data, m), system.law(0, data.meetings[0], m)
 
     for seed in range(4):
         found, law = jit(both)(*(x.astype(real) for x in touching(seed)))
@@ -120,8 +120,9 @@ def test_jacobians_of_one_pass_are_the_derivatives_of_the_law(dissipation):
             changed = d.params._replace(
                 friction=d.params.friction * c[0], stiffness=c[1] * jnp.ones_like(d.params.stiffness)
             )
-            args = (0, d._replace(params=changed), m)
-            return (system._law(*args, system._pairs[0]) if law else system._meet(*args)).wrench[0]
+            d = d._replace(params=changed)
+            data = system.data._replace(meetings=(d,))
+            return (system.law(0, d, m) if law else system.contact(data, m)).wrench[0]
 
         every = range(3)
         forward, backward = jax.jacfwd(pull, every), jax.jacrev(pull, every)
@@ -134,7 +135,7 @@ def test_jacobians_of_one_pass_are_the_derivatives_of_the_law(dissipation):
 
 @pytest.mark.slow
 def test_gradients_of_a_batch_are_those_one_by_one_with_room_for_much_more():
-    """A batch computes what a single one passes over: chunks in which nothing is."""
+    """A batch computes empty chunks that a single state skips."""
     system = free_pair()
     wide = system.with_room([system.room[0]._replace(blocks=system.room[0].blocks + 40)])
     states = [touching(seed) for seed in range(3)]
@@ -151,7 +152,7 @@ def test_gradients_of_a_batch_are_those_one_by_one_with_room_for_much_more():
 
 @pytest.mark.slow
 def test_derivatives_by_the_points_themselves_are_those_of_the_dense_formulation():
-    """How the wrench changes where one body is a little larger."""
+    """Change of the wrench with the size of one body."""
     q, v = touching(1)
 
     def grown(system):
@@ -301,10 +302,10 @@ def test_a_free_pair_keeps_its_momentum():
         return total
 
     def rate(q, v):
-        """Of the momentum, by the contact forces alone."""
+        """Return the rate of momentum by the contact forces alone."""
         contact = system.contact(system.data, system.tree.motion(system.data.numbers, q, v))
         return system.tree.generalized(
-            system.tree.motion(system.data.numbers, q, v), system._on_links(contact)
+            system.tree.motion(system.data.numbers, q, v), system.on_links(contact)
         )
 
     rate = jit(rate)
@@ -429,7 +430,7 @@ def test_pairs_that_are_apart_take_no_room():
     np.testing.assert_allclose(a, b[:12], rtol=1e-9, atol=1e-9)
 
 
-def test_bad_surfaces_are_named():
+def test_invalid_surfaces_are_rejected_by_name():
     model = mujoco.MjModel.from_xml_string(PAIR)
     ball = Surface("ball", "b", cloud.sphere(0.03, 0.01))
     with pytest.raises(EngineError, match="unknown body 'c'"):

@@ -32,20 +32,26 @@ BASES = """<mujoco><worldbody>
   <body pos="0.1 0 0.2"><freejoint/><geom type="box" size="0.02 0.03 0.04" pos="0.01 0.02 0" mass="0.3"/>
     <body pos="0 0.05 0.1" quat="0.8 0.6 0 0"><joint type="ball" pos="0.01 0 0.02" damping="0.1"/>
       <geom type="capsule" size="0.01 0.05" mass="0.2" pos="0 0 0.05"/>
-      <body pos="0.03 0 0"><joint axis="1 0 0"/><joint type="slide" axis="0 1 0"/><geom type="sphere" size="0.02" mass="0.1"/></body></body>
-    <body pos="0 -0.05 0.1"><joint axis="0 1 0"/><geom type="box" size="0.02 0.03 0.04" mass="0.2"/></body></body>
+      <body pos="0.03 0 0"><joint axis="1 0 0"/><joint type="slide" axis="0 1 0"/>
+    <geom type="sphere" size="0.02" mass="0.1"/></body></body>
+    <body pos="0 -0.05 0.1"><joint axis="0 1 0"/><geom type="box" size="0.02 0.03 0.04" mass="0.2"/></body>
+    </body>
   <body pos="0 0 1"><joint type="hinge" axis="0 1 0"/><geom type="box" size="0.1 0.02 0.03" mass="0.5"/>
-    <body pos="0 0 0.1"><joint type="ball"/><geom type="box" size="0.1 0.02 0.03" mass="0.5" pos="0 0 0.1"/></body></body>
-  <body pos="0 1 0"><joint type="free" armature="0.01" damping="0.2"/><geom type="box" size="0.1 0.02 0.03" mass="0.5"/></body>
+    <body pos="0 0 0.1"><joint type="ball"/>
+    <geom type="box" size="0.1 0.02 0.03" mass="0.5" pos="0 0 0.1"/></body></body>
+  <body pos="0 1 0"><joint type="free" armature="0.01" damping="0.2"/>
+    <geom type="box" size="0.1 0.02 0.03" mass="0.5"/></body>
   <body pos="0 2 0"><freejoint/><geom type="box" size="0.1 0.02 0.03" mass="0.5"/></body>
 </worldbody></mujoco>"""
 UNEVEN = """<mujoco><worldbody>
-  <body pos="0.1 0 0.2" quat="0.8 0.6 0 0"><joint type="slide" axis="1 0 0"/><joint type="hinge" axis="0 0.6 0.8" pos="0.02 0.01 0"/>
+  <body pos="0.1 0 0.2" quat="0.8 0.6 0 0"><joint type="slide" axis="1 0 0"/>
+    <joint type="hinge" axis="0 0.6 0.8" pos="0.02 0.01 0"/>
     <geom type="box" size="0.02 0.03 0.04" pos="0.01 0.02 0" mass="0.3"/>
     <body pos="0 0.05 0.1"><geom type="sphere" size="0.02" mass="0.1"/>
       <body pos="0.03 0 0" quat="0.6 0 0.8 0"><joint type="hinge" axis="1 0 0" damping="0.3" armature="0.01"/>
         <geom type="capsule" size="0.01 0.05" mass="0.2" pos="0 0 0.05"/></body></body></body>
-  <body pos="0 0 1"><joint type="hinge" axis="0 1 0"/><geom type="box" size="0.1 0.02 0.03" mass="0.5"/></body>
+  <body pos="0 0 1"><joint type="hinge" axis="0 1 0"/><geom type="box" size="0.1 0.02 0.03" mass="0.5"/>
+    </body>
   <body><freejoint/><geom type="box" size="0.1 0.02 0.03" mass="0.5"/></body>
 </worldbody></mujoco>"""
 
@@ -148,9 +154,10 @@ def test_small_systems_are_solved():
         )
 
 
-def test_a_ball_with_a_stop_is_refused():
+def test_a_ball_joint_with_a_stop_is_rejected():
     model = mujoco.MjModel.from_xml_string(
-        '<mujoco><worldbody><body><joint type="ball" range="0 1" limited="true"/><geom size="0.1"/></body></worldbody></mujoco>'
+        '<mujoco><worldbody><body><joint type="ball" range="0 1" limited="true"/><geom size="0.1"/></body>'
+        "</worldbody></mujoco>"
     )
     with pytest.raises(EngineError, match="ball joint with a stop"):
         SoftSystem(model, [])

@@ -165,3 +165,13 @@ def test_the_servo_loop_is_measured():
     assert code == (0 if results["passed"] else 1) and results["passed"] == all(results["kept"].values())
     code, results, _ = dexstack("bench", "hand", "--seconds", "1", "--idle", "--latency-p99", "1e-9")
     assert code == 1 and not results["kept"]["latency"]
+
+
+def test_a_hand_s_answers_are_captured(tmp_path):
+    file = tmp_path / "hand.log"
+    code, results, err = dexstack("capture", "hand", str(file), "--interface", "emulated")
+    assert code == 0 and set(results["answers"]) >= {"080", "0E0", "200", "220"}, err
+    lines = file.read_text().splitlines()
+    assert len(lines) == results["frames"] and "200#R" in lines[0]
+    code, _, err = dexstack("capture", "hand", str(file), "--interface", "emulated", "--hand", "leap_right")
+    assert code == 2 and "Allegro hands on CAN" in err

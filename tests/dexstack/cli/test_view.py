@@ -16,7 +16,7 @@ def test_a_scene_file_becomes_a_page(tmp_path):
     assert main(argv) == 0
     text = page.read_text()
     assert text.count("data:image/gif;base64,R0lGOD") == 2
-    assert "deepest overlap" in text and "http" not in text
+    assert "largest penetration" in text and "http" not in text
     for row in json.loads(file.read_text())["results"]["engines"]:
         assert row["contacts"] >= 1 and row["trouble"] == ""
         assert row["force_N"] == pytest.approx(0.5 * 9.81, rel=0.2)

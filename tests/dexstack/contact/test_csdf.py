@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("x64")
 
 SIGMA = DetectorParams.sigma
 SMOOTHING = np.log(DetectorParams.num_planes) / SIGMA
-"""What the smooth maximum of K values exceeds the largest by, at most [m]."""
+"""Largest excess of the smooth maximum of K values over the largest value [m]."""
 
 
 @pytest.fixture(scope="module", params=object_names())
@@ -79,14 +79,11 @@ def inside(mesh, count: int) -> np.ndarray:
     ] * rng.uniform(0, 0.98, (count, 1))
 
 
-def test_outside_it_is_coals_distance(case):
+def test_outside_the_distance_agrees_with_coal(case):
     """Never more than the smoothing above it, never more than the stated error below it."""
     mesh, planes = case
     points = outside(mesh, 1500)
     excess = np.asarray(plane_distance(jnp.asarray(points), *arrays(planes))) - coal_distance(mesh, points)
-    print(
-        f"C-SDF − coal: {1e3 * excess.min():.2f} … {1e3 * excess.max():.2f} mm, median {1e3 * np.median(excess):.3f} mm"
-    )
     assert excess.max() <= SMOOTHING + 1e-6
     assert excess.min() >= -1.1 * planes.distance_error
     assert np.median(np.abs(excess)) < 5e-4
@@ -104,7 +101,7 @@ def test_touching_distances_are_finer(case):
     assert excess.max() <= SMOOTHING + 1e-6
 
 
-def test_inside_it_is_the_exact_half_space_distance(case):
+def test_inside_the_distance_is_that_of_the_nearest_half_space(case):
     """The depth below the nearest face of the hull, within smoothing and the planes' hull error."""
     mesh, planes = case
     hull = mesh.convex_hull
@@ -171,9 +168,9 @@ def test_no_nan_where_every_plane_ties():
 
 
 @pytest.mark.parametrize("count", [999, 1000, 4096])
-def test_many_points_at_once_in_float32_are_as_good_as_each_alone(case, count):
-    """Distance, normal and gradient over whole batches: XLA fuses sums over coordinates with a
-    softmax otherwise from a thousand on."""
+def test_batches_in_float32_are_as_accurate_as_single_points(case, count):
+    """Distance, normal and gradient: from a thousand points on XLA fuses sums over coordinates with a
+    softmax differently."""
     mesh, planes = case
     x = np.random.default_rng(count).uniform(-1, 1, (count, 3)).astype(np.float32) * np.abs(mesh.bounds).max(
         axis=0

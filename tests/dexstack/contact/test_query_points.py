@@ -1,5 +1,5 @@
-"""Query points cover every collision shape: dense samples of the surface lie near one, and none
-sticks out."""
+"""Query points cover every collision shape: dense samples of the surface are near one, and no query
+protrudes."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ SHAPES = {
 
 
 def signed_distance(shape: Shape, points: np.ndarray) -> np.ndarray:
-    """Of points to the shape's surface, closed form."""
+    """Return the closed-form distance of points to the shape's surface."""
     x = (points - shape.p) @ shape.R
     size = shape.size
     if shape.kind == "sphere":
@@ -67,13 +67,13 @@ def test_no_point_of_the_surface_is_far_from_a_query(kind):
     assert gap.max() < limit
 
 
-def test_an_unknown_shape_is_refused():
+def test_an_unknown_shape_is_rejected():
     with pytest.raises(ValueError, match="cone"):
         shape_points(Shape("cone", np.ones(2), np.zeros(3), np.eye(3)), SPACING)
 
 
 @pytest.mark.parametrize("side", HANDS)
-def test_every_link_of_the_hand_has_queries_of_its_own_shapes(side):
+def test_every_link_of_the_hand_has_query_points(side):
     hand = load_hand(side)
     query = robot_query_points(hand, SPACING)
     assert set(query.body) == set(

@@ -59,6 +59,6 @@ class StubSupervisor(Supervisor):
         )
 
 
-def stub_controller(supervisor, blind=BlindParams()):
+def stub_controller(supervisor):
     """A controller of stand-ins."""
-    return Controller(StubDetector(), StubPredictor(), supervisor, blind, step=0.1)
+    return Controller(StubDetector(), StubPredictor(), supervisor, BlindParams(), step=0.1)

@@ -42,7 +42,7 @@ def horizon(resting, present, steps=2, limits=FREE, model="implicit", rule=None)
 
 
 def solved(ahead):
-    """The trajectory of a plan, every step solved to the end, as a compiled function."""
+    """Return a compiled function: the trajectory of a plan with converged steps."""
     roll = jax.jit(
         lambda U, dual: ahead.rollout(
             U, jax.lax.fori_loop(0, 30, lambda _, dual: ahead.rollout(U, dual).dual, dual)
@@ -70,8 +70,7 @@ def loose(resting):
 
 @pytest.mark.parametrize("rule", [PropagatedContacts(), FrozenContacts()], ids=["propagated", "frozen"])
 def test_slopes_are_those_of_the_rollout(rule, resting, grasp, x64):
-    """∂(displacement)/∂U against central differences, every number of it, with one joint commanded
-    beyond its limit."""
+    """All of ∂(displacement)/∂U against central differences, with one joint commanded beyond its limit."""
     limits = [
         np.asarray(limit) + change
         for limit, change in ((resting.hand.lower, -1.0), (resting.hand.upper, 1.0))
@@ -103,7 +102,7 @@ def test_a_free_joint_covers_its_share_and_a_free_object_falls(resting, loose, x
     np.testing.assert_allclose(moved[1:, 2], [-fall, -2 * fall], rtol=1e-6)
 
 
-def test_limits_stop_targets_and_predictions_and_nothing_goes_farther_out(resting, loose, x64):
+def test_limits_stop_targets_and_predictions(resting, loose, x64):
     """One joint at its limit, one beyond it: the first stays, the second may only come in."""
     lower, upper = (np.array(limit) for limit in FREE)
     upper[2], upper[3] = loose.q[2], loose.q[3] - 0.02
@@ -115,9 +114,9 @@ def test_limits_stop_targets_and_predictions_and_nothing_goes_farther_out(restin
     assert np.all(np.diff(joints[:, 5]) > 0.01)
 
 
-def test_contacts_bear_the_object_that_falls_without(resting, loose, x64):
-    """Over four steps without commands the cube on the palm sinks into its springs, by less than a
-    fifth of what it falls freely."""
+def test_contacts_bear_the_object(resting, loose, x64):
+    """In four steps without commands the cube sinks into the palm's contacts by less than a fifth of its
+    free fall."""
     sunk = []
     for present in (Present(resting.pose_WO, resting.q, resting.contacts), loose):
         sunk.append(-float(solved(horizon(resting, present, steps=4))(np.zeros((4, 16))).displacement[-1, 2]))

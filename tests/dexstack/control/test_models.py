@@ -132,7 +132,7 @@ def push(bx, by=0.0, weight=WEIGHT):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_touched_moves_as_its_force_over_its_stiffness(name):
+def test_without_contact_displacement_is_force_over_stiffness(name):
     problem = block(0.5)
     b = np.random.default_rng(0).normal(size=22)
     dq = solve(name, problem, b, np.array([10.0]), **EXACT)
@@ -157,15 +157,14 @@ def test_a_sliding_block_loses_the_friction_of_its_weight(name):
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in EXPLICIT])
-def test_a_sticking_block_stays(name):
-    """|F| < μ W. Closed forms do not hold it: several faces at once."""
+def test_a_sticking_block_does_not_move(name):
+    """|F| < μ W, which closed forms cannot hold: several faces are active."""
     dq = solve(name, block(0.5), push(0.6, -0.2), np.zeros(1), **EXACT)
     np.testing.assert_allclose(dq[:3], 0.0, atol=1e-4)
 
 
 def test_the_one_step_model_creeps_where_the_block_should_stick():
-    """What the paper's model costs, in closed form: it projects on the most violated face, dq = (F
-    − μW) (1, μ) / (M (1 + μ²)) ≠ 0."""
+    """The published model projects on the most violated face: dq = (F − μW) (1, μ) / (M (1 + μ²)) ≠ 0."""
     mu, F = 0.5, 0.6
     dq = solve("dsdf", block(mu), push(F), np.zeros(1), **EXACT)
     n = np.array([mu, 0.0, -1.0]) / np.sqrt(1 + mu**2)
@@ -213,7 +212,7 @@ def grasps(resting):
     return cases
 
 
-def test_the_yardstick_solves_the_qp(grasps):
+def test_the_reference_solves_the_qp(grasps):
     """Its solution obeys the optimality conditions: feasible, and the constraint force is a
     non-negative sum of touching rows."""
     for problem, b, phi, _ in grasps:
@@ -353,7 +352,7 @@ def test_sensitivities_are_the_slopes_of_the_step(name, grasps):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_wild_forces_and_depths_give_numbers(name):
+def test_extreme_forces_and_depths_give_finite_numbers(name):
     """In float32, as the controller calls it: 10 kN, a decimetre deep, all rows zero."""
     model = made(name)
     f32 = lambda tree: jax.tree.map(lambda a: jnp.asarray(a, jnp.float32), tree)  # noqa: E731
@@ -369,7 +368,7 @@ def test_wild_forces_and_depths_give_numbers(name):
 
 
 @pytest.mark.parametrize("m", range(1, 8))
-def test_small_inverses_are_inverses(m):
+def test_small_inverse_inverts(m):
     """Of batches of positive definite matrices as unevenly scaled as metres and radians make
     them."""
     rng = np.random.default_rng(m)
@@ -381,6 +380,6 @@ def test_small_inverses_are_inverses(m):
     np.testing.assert_allclose(residual, 0.0, atol=1e-8)
 
 
-def test_an_unknown_model_is_refused_by_name():
+def test_an_unknown_model_is_rejected():
     with pytest.raises(ConfigError, match=r"unknown model 'magic' .*dsdf"):
         made("magic")

@@ -1,5 +1,4 @@
-"""The predicted state: where nothing moves nothing does, what a finger pushes goes with it,
-commands under way act."""
+"""The predicted state: unchanged without motion, with pushed objects, and with commands under way."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -33,7 +32,7 @@ def predictor(detector):
     )
 
 
-def test_where_no_joint_has_moved_the_state_is_the_one_seen(detector, predictor):
+def test_without_motion_of_the_joints_the_state_does_not_change(detector, predictor):
     pose_WO = SCENE.start.pose_WO
     seen = Observation(1.0, pose_WO, HOME, detector.detect(pose_WO, HOME))
     assert predictor.predict(seen, HOME.copy(), 1.0) is seen
@@ -46,7 +45,7 @@ def test_the_state_is_of_the_time_of_the_joint_angles(detector, predictor):
         assert predictor.predict(seen, q, 1.03).t == 1.03
 
 
-def test_an_object_that_nothing_touches_stays(predictor, detector):
+def test_an_untouched_object_does_not_move(predictor, detector):
     pose_WO = np.array([0.0, 0.0, 0.5, 1.0, 0.0, 0.0, 0.0])
     seen = Observation(0.0, pose_WO, HOME, empty_contacts(detector.params.capacity))
     ahead = predictor.predict(seen, HOME + 0.05, 0.0)
@@ -78,7 +77,7 @@ def _moved(predictor, touched, by: float) -> Observation:
     return predictor.predict(seen, then, 0.0)
 
 
-def test_a_finger_that_pushes_takes_the_object_along(predictor, touched):
+def test_a_pushing_finger_moves_the_object(predictor, touched):
     seen, away, _ = touched
     assert 0.002 < (_moved(predictor, touched, -0.003).pose_WO[:3] - seen.pose_WO[:3]) @ -away < 0.0031
 
@@ -94,14 +93,14 @@ def test_the_contact_goes_with_the_object_and_its_distance_with_both(predictor, 
     np.testing.assert_allclose(np.linalg.norm(pushed.contacts.nhat_W, axis=1), 1.0, atol=1e-5)
 
 
-def test_what_cannot_be_predicted_is_left_to_the_planner(predictor, detector):
+def test_unusable_observations_are_left_to_the_planner(predictor, detector):
     pose_WO = SCENE.start.pose_WO.copy()
     pose_WO[0] = np.nan
     seen = Observation(0.0, pose_WO, HOME, empty_contacts(detector.params.capacity))
     assert predictor.predict(seen, HOME + 0.01, 0.0) is seen
 
 
-def test_free_joints_follow_what_is_under_way_and_nothing_else():
+def test_free_joints_follow_only_the_commands_under_way():
     commands, rate, q = Commands(0.06), np.array([10.0, 5.0]), np.array([0.1, 0.2])
     np.testing.assert_array_equal(commands.followed(0.0, q, rate), q)
     commands.add(0.0, np.array([1.0, 1.0]))

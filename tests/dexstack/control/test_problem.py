@@ -1,5 +1,5 @@
-"""The step problem: contact rows against finite differences of distances, tangents, rotations, and
-what θ means; in float64."""
+"""The step problem in float64: contact rows against finite differences of distances, tangents, rotations,
+and the meaning of θ."""
 
 import jax
 import jax.numpy as jnp
@@ -66,7 +66,7 @@ class Scene:
         return Rotation.from_quat(pose[3:], scalar_first=True).as_matrix()
 
     def robot_points(self, dq):
-        """Where the points fixed to the links are after a displacement."""
+        """Return the points fixed to the links after a displacement."""
         poses = self.poses(jnp.asarray(self.q + dq[OBJECT_DOF:]))
         body = np.maximum(LINKS, 0)
         p = np.asarray(poses.p_WB)[body] + np.einsum("cij,cj->ci", np.asarray(poses.R_WB)[body], self.point_B)
@@ -197,7 +197,7 @@ def test_skew_is_the_cross_product():
 
 
 @pytest.mark.parametrize("angle", [0.0, 1e-12, 1e-7, 1e-6, 1.9e-6, 2.1e-6, 1e-4, 0.1, 1.0, 3.0, np.pi, 6.0])
-def test_integration_is_scipys_rotation(angle):
+def test_integration_agrees_with_scipy(angle):
     """q ⊗ exp(ω): body-frame rotation, exact to rounding from nothing to nearly a full turn, of
     unit length."""
     rng = np.random.default_rng(3)
@@ -236,7 +236,7 @@ def test_integration_has_the_derivative_of_the_exponential(angle):
     np.testing.assert_allclose(jax.jacrev(f)(jnp.asarray(rotation)), ours, atol=1e-12)
 
 
-def test_a_free_joint_covers_what_its_spring_and_damper_let_it():
+def test_a_free_joint_moves_as_its_spring_and_damper():
     """Q and b of [3] give dq = (1 − exp(−h k/d)) u: the overdamped joint's own motion in one
     step."""
     k, d, h, u = 1.5, 0.12, 0.1, 0.2

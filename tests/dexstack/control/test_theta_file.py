@@ -1,5 +1,4 @@
-"""θ files: what is written comes back, a half-written file is never seen, what cannot be used is
-refused in a sentence."""
+"""θ files: round trip, atomic writes, and rejection of unusable files in a sentence."""
 
 from dataclasses import replace
 
@@ -35,7 +34,7 @@ def somewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_what_is_written_comes_back_by_name(content):
+def test_a_saved_theta_is_loaded_by_name(content):
     path = new_theta_path("mine")
     save_theta(path, content)
     back = load_theta("mine", 16)
@@ -61,7 +60,7 @@ def test_the_planner_takes_it_by_name(content, resting):
         ({"step": 0.05}, "step 0.05"),
     ],
 )
-def test_a_theta_for_something_else_is_refused(content, change, complaint):
+def test_a_theta_for_another_object_hand_or_step_is_rejected(content, change, complaint):
     save_theta(new_theta_path("mine"), replace(content, **change))
     with pytest.raises(ConfigError, match=complaint):
         theta_for("mine", object_name="cube", robot_name=content.hand, step=0.1, joints=16)
@@ -98,7 +97,7 @@ def test_a_number_out_of_range_is_not_saved(content):
     assert not path.exists()
 
 
-def test_every_truncation_of_a_file_is_refused(content):
+def test_every_truncation_of_a_file_is_rejected(content):
     path = new_theta_path("mine")
     save_theta(path, content)
     text = path.read_text()
@@ -108,7 +107,7 @@ def test_every_truncation_of_a_file_is_refused(content):
             load_theta("mine", 16)
 
 
-def test_an_unknown_name_is_answered_with_the_known_ones(content):
+def test_the_error_of_an_unknown_name_lists_the_known_ones(content):
     save_theta(new_theta_path("mine"), content)
     with pytest.raises(ConfigError, match=r"no θ 'yours'.*known:.*mine"):
         load_theta("yours", 16)
@@ -116,7 +115,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones(content):
         load_theta("no/such.yaml", 16)
 
 
-def test_a_theta_of_another_number_of_joints_is_refused(content):
+def test_a_theta_of_another_number_of_joints_is_rejected(content):
     save_theta(new_theta_path("mine"), content)
     with pytest.raises(
         ConfigError, match=r"'stiffness' of theta/mine.yaml has the shape \(16,\), \(9,\) expected"

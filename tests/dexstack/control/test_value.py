@@ -1,5 +1,4 @@
-"""A learned value: what it sees, its file, which one a planner takes, and that plans pay for where
-they end."""
+"""A learned value: features, file, choice by name, and its cost at the end of a plan."""
 
 import json
 
@@ -38,7 +37,7 @@ def a_state(rng):
     return [jnp.asarray(a, jnp.float32) for a in (pose, rng.normal(size=N), goal)]
 
 
-def test_features_know_the_error_and_not_the_sign_of_a_quaternion():
+def test_features_do_not_depend_on_the_sign_of_a_quaternion():
     rng = np.random.default_rng(1)
     for _ in range(20):
         pose, q, goal = a_state(rng)
@@ -51,7 +50,7 @@ def test_features_know_the_error_and_not_the_sign_of_a_quaternion():
         np.testing.assert_allclose(x[7:], q)
 
 
-def test_a_file_gives_back_what_was_saved_and_says_from_what(tmp_path, resting):
+def test_a_saved_value_is_loaded_with_its_provenance(tmp_path, resting):
     rng = np.random.default_rng(2)
     value, state = a_value(rng), a_state(rng)
     save_value(tmp_path / "own" / "v.json", value)
@@ -61,7 +60,7 @@ def test_a_file_gives_back_what_was_saved_and_says_from_what(tmp_path, resting):
     assert float(jax.jit(read)(*state)) == pytest.approx(float(read(*state)), abs=1e-5)
 
 
-def test_the_value_of_another_hand_or_object_or_half_a_file_is_refused(tmp_path, resting):
+def test_a_value_of_another_hand_or_object_or_an_incomplete_file_is_rejected(tmp_path, resting):
     rng, path = np.random.default_rng(3), tmp_path / "v.json"
     for value, wrong in (
         (a_value(rng, hand="allegro_v4_left"), "of the hand 'allegro_v4_left', not of 'allegro_v4_right'"),

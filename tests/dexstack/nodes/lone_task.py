@@ -1,4 +1,4 @@
-"""A task node alone, on simulated time: the object is where it is put, and a controller speaks."""
+"""A task node alone, in simulated time, with published object poses and commands."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from sensor_msgs.msg import JointState
 
 from dexstack.nodes.task import TaskNode
 from dexstack.nodes.wire import COMMAND, SENSOR, fill_pose, set_stamp
+from dexstack.tasks.palm_turn import PalmTurn
 from tests.acceptance.probe import Probe
 
 
 class LoneTask:
-    """What the node hears."""
+    """Publishes the inputs of the node."""
 
     def __init__(self, node: TaskNode, probe: Probe) -> None:
-        self.node, self.t, self.pose = node, 0.0, node._object_start.pose_WO.copy()
+        self.node, self.t, self.pose = node, 0.0, PalmTurn().start().pose_WO.copy()
         self._to_pose = probe.node.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
         self._to_command = probe.node.create_publisher(JointState, "joint_command", COMMAND)
-        names = node._task.robot().joint_names
+        names = PalmTurn().robot().joint_names
         self._command = JointState(name=list(names), position=[0.0] * len(names))
 
     def tick(self, *, others: bool = True) -> None:
@@ -38,7 +39,7 @@ class LoneTask:
 
 @contextmanager
 def lone_task(domain: int, probe: Probe) -> Iterator[LoneTask]:
-    """In a rollout that runs, with a thousand seconds to go."""
+    """Yield a node in a running rollout with 1000 s left."""
     rclpy.init(domain_id=domain)
     node = TaskNode()
     node.set_parameters(
@@ -49,7 +50,7 @@ def lone_task(domain: int, probe: Probe) -> Iterator[LoneTask]:
     )
     assert node.autostart()
     made = LoneTask(node, probe)
-    wait_until(lambda: made.tick() or node._phase == "running", 30, "the rollout")
+    wait_until(lambda: made.tick() or node.phase == "running", 30, "the rollout")
     yield made
     node.stop_worker()
     node.destroy_node()

@@ -117,7 +117,7 @@ def test_the_node_drives_stops_enables_and_reports(hand):
     )
     wait_until(lambda: node.node.status()[:2] == (OK, "track"), 5, "a status")
     values = node.node.status()[2]
-    assert values["serial"] == node.node.hardware_id() == "EMU00001" and values["temperature_3"] == 43
+    assert values["serial"] == node.node.hardware_id() == "EMU00001" and values["temperature_12"] == 43
 
     start = time.monotonic()
     assert node.call("hand/stop").success
@@ -148,7 +148,7 @@ def test_the_node_drives_stops_enables_and_reports(hand):
     wait_until(lambda: not emulator.set()["limp"], 5, "the hand to be pushed after activation")
 
 
-def state(node) -> str:
+def hand_state(node) -> str:
     """State of the hand."""
     return node.node.status()[2]["state"]
 
@@ -227,7 +227,7 @@ def test_stop_wins_while_enable_runs(hand):
     wait_until(enabling.done, 5, "an answer to enable")
     assert time.monotonic() - start < 3.0, "enable continues after a stop"
     time.sleep(0.2)
-    assert not emulator.set()["servo"] and state(node) == "ready"
+    assert not emulator.set()["servo"] and hand_state(node) == "ready"
 
 
 def test_success_ends_in_hold_and_hold_ends_announced(hand):
@@ -238,7 +238,7 @@ def test_success_ends_in_hold_and_hold_ends_announced(hand):
     controller.target = PUSH
     wait_until(lambda: not emulator.set()["limp"], 5, "the hand to be pushed")
     to_state.publish(String(data=json.dumps({"phase": "reached"})))
-    wait_until(lambda: state(node) == "hold", 10, "the hand to hold")
+    wait_until(lambda: hand_state(node) == "hold", 10, "the hand to hold")
     controller.target = None
     time.sleep(0.5)
     state = emulator.set()
@@ -246,14 +246,14 @@ def test_success_ends_in_hold_and_hold_ends_announced(hand):
     largest = np.abs(state["counts"]) / 1200.0
     assert np.all(largest <= 0.5 * HAND.effort + 0.25), "with reduced torque, beside gravity's"
     assert "the goal is reached" in node.node.status()[1] and "limp in" in node.node.status()[1]
-    wait_until(lambda: state(node) == "ready", 2, "the hold to end")
+    wait_until(lambda: hand_state(node) == "ready", 2, "the hold to end")
     assert "hold_time is over" in node.node.status()[1] and emulator.set()["limp"]
     to_state.publish(String(data=json.dumps({"phase": "running"})))
-    wait_until(lambda: state(node) == "enabled", 10, "the next rollout to enable a hand that was at rest")
+    wait_until(lambda: hand_state(node) == "enabled", 10, "the next rollout to enable a hand that was at rest")
     assert node.call("hand/stop").success
     to_state.publish(String(data=json.dumps({"phase": "running"})))
     time.sleep(1.0)
-    assert state(node) == "ready", "it was stopped"
+    assert hand_state(node) == "ready", "it was stopped"
 
 
 def test_the_node_is_active_only_with_a_hand_and_refuses_the_wrong_one(pair, bus, tmp_path):  # noqa: F811

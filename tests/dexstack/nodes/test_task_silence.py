@@ -1,5 +1,4 @@
-"""A rollout whose object is not seen any more ends, as what it is; a robot that is silent may be
-switched on again by a person."""
+"""A rollout ends when no pose comes; without commands and joint states it continues."""
 
 import pytest
 from harness import LOOK, wait_until
@@ -16,10 +15,10 @@ def scene(domain, probe):
 
 def test_a_rollout_ends_where_no_pose_comes(scene, monkeypatch):
     monkeypatch.setattr(task, "SILENCE", 50 * LOOK)
-    for _ in range(100):  # the controller and the robot say nothing more, the object is seen
+    for _ in range(100):  # poses, but neither commands nor joint states
         scene.tick(others=False)
         wait_until(
-            lambda: scene.node._last.t == pytest.approx(scene.t) or scene.tick(others=False), 30, "the pose"
+            lambda: scene.node.time == pytest.approx(scene.t) or scene.tick(others=False), 30, "the pose"
         )
-    assert scene.node._phase == "running"
-    wait_until(lambda: scene.node._phase == "lost", 30, "the end")
+    assert scene.node.phase == "running"
+    wait_until(lambda: scene.node.phase == "lost", 30, "the end")

@@ -149,7 +149,7 @@ def test_what_fails_says_which_tolerance_and_what_is_refused_says_why(hand):
     for request, why in (
         (goal(), "without points"),
         (goal((0.5, THERE + 9.0)), "beyond its limits"),
-        (goal((0.5, THERE), (0.4, THERE)), "must begin at 0 or later and grow"),
+        (goal((0.5, THERE), (0.4, THERE)), "must begin at 0 or later and increase"),
     ):
         handle = Handle(request)
         result = hand.run(handle)

@@ -1,5 +1,4 @@
-"""The MuJoCo plant against closed forms: free fall, spin, power balance, rest, and
-repeatability."""
+"""The MuJoCo plant against closed forms: spin, power balance, rest, and repeatability."""
 
 import mujoco
 import numpy as np
@@ -29,18 +28,6 @@ def hold(
     for _ in range(round(seconds / plant.dt)):
         q = plant.joint_position
         plant.step(np.clip(1.0 * (q_des - q) + gravity(q), -hand.effort, hand.effort))
-
-
-def test_free_fall(hand):
-    plant = MujocoPlant(hand, load_object("stick"))
-    plant.reset(hand.home, FAR)
-    n = 100
-    for _ in range(n):
-        plant.step(np.zeros(16))
-    assert plant.time == pytest.approx(n * plant.dt)
-    fall = 9.81 * plant.dt**2 * n * (n + 1) / 2  # semi-implicit Euler
-    np.testing.assert_allclose(plant.pose_WO[:3], FAR[:3] - (0, 0, fall), atol=1e-9)
-    np.testing.assert_allclose(plant.twist_WO, (0, 0, -9.81 * n * plant.dt, 0, 0, 0), atol=1e-9)
 
 
 def test_a_tumbling_object_keeps_its_angular_momentum_and_energy(hand):
@@ -136,18 +123,6 @@ def test_the_object_rests_for_two_seconds(side, name):
     np.testing.assert_allclose(weight, (0, 0, obj.mass * 9.81), atol=0.02 * obj.mass * 9.81)
 
 
-def test_the_cube_rests_on_the_palm(hand):
-    plant, gravity = MujocoPlant(hand, load_object("cube")), GravityCompensation(hand)
-    hold(plant, hand, gravity, hand.home, 1.0)
-    assert plant.pose_WO[2] == pytest.approx(0.0393, abs=0.0005)
-    touching = {
-        plant.model.body(plant.model.geom_bodyid[g]).name
-        for contact in plant.scene.data.contact
-        for g in contact.geom
-    }
-    assert {"palm_link", "object"} <= touching
-
-
 def test_same_reset_and_torques_give_the_same_states(hand):
     obj = load_object("cube")
     torques = np.random.default_rng(3).uniform(-0.1, 0.1, (300, 16))
@@ -169,14 +144,6 @@ def test_same_reset_and_torques_give_the_same_states(hand):
     assert np.ptp(first, axis=0).max() > 0.1
 
 
-def test_getters_are_copies(hand):
-    plant = MujocoPlant(hand, load_object("cube"))
-    for name in ("joint_position", "joint_velocity", "pose_WO", "twist_WO"):
-        before = getattr(plant, name)
-        getattr(plant, name)[:] = 99.0
-        np.testing.assert_array_equal(getattr(plant, name), before)
-
-
 @pytest.mark.parametrize(
     ("q", "pose", "v", "message"),
     [
@@ -187,12 +154,12 @@ def test_getters_are_copies(hand):
         (np.zeros(16), FAR, np.zeros(6), "'v' must be 22 finite numbers"),
     ],
 )
-def test_a_bad_reset_is_refused(hand, q, pose, v, message):
+def test_a_bad_reset_is_rejected(hand, q, pose, v, message):
     with pytest.raises(ConfigError, match=message):
         MujocoPlant(hand, load_object("cube")).reset(q, pose, v)
 
 
 @pytest.mark.parametrize("tau", (np.zeros(15), np.full(16, np.nan), np.zeros((16, 1))))
-def test_bad_torques_are_refused(hand, tau):
+def test_bad_torques_are_rejected(hand, tau):
     with pytest.raises(ConfigError, match="16 finite torques"):
         MujocoPlant(hand, load_object("cube")).step(tau)

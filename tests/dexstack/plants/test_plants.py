@@ -1,4 +1,4 @@
-"""One scene through every plant: the same hand, object and files, the same checks."""
+"""The same hand, object and checks in every plant."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from dexstack.model.objects import load_object
 from dexstack.plants import PLANTS, make_plant, plant_params
 
 COMPILED = ("lcp", "soft")
-"""Plants whose kernels take a minute to compile; their own tests make one each."""
+"""Plants whose kernels take a minute to compile."""
 FAR = np.array([0.0, 0.0, 0.6, 1.0, 0.0, 0.0, 0.0])
 
 
@@ -79,7 +79,7 @@ def test_getters_are_copies(plant):
         np.testing.assert_array_equal(getattr(plant, name), before)
 
 
-def test_bad_resets_and_torques_are_refused(plant):
+def test_bad_resets_and_torques_are_rejected(plant):
     with pytest.raises(ConfigError, match="'q_hand' must be 16 finite numbers"):
         plant.reset(np.zeros(15), FAR)
     with pytest.raises(ConfigError, match="unit quaternion"):
@@ -88,11 +88,11 @@ def test_bad_resets_and_torques_are_refused(plant):
         plant.step(np.full(16, np.nan))
 
 
-def test_unknown_plants_and_parameters_are_refused():
+def test_unknown_plants_and_parameters_are_rejected():
     with pytest.raises(ConfigError, match=r"unknown plant 'bullet'.*known: hydroelastic, lcp, mujoco, soft"):
         plant_params("bullet")
     for wrong in ({"scheme": "magic"}, {"object_kind": "liquid"}):
-        with pytest.raises(ConfigError, match="of the hydroelastic (engine|plant) must be"):
+        with pytest.raises(ConfigError, match=r"of the hydroelastic (engine|plant) must be"):
             make_plant(
                 "hydroelastic", load_hand(), load_object("cube"), plant_params("hydroelastic")(**wrong)
             )

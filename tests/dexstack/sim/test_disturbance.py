@@ -1,5 +1,4 @@
-"""Pushes come at their times, change the object's velocity by what they say, and leave everything
-else."""
+"""Pushes come at their times and change only the object's velocity, by ``push_speed``."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,4 @@
-"""A task of the user's own in a file: found, checked, parametrised, and run like those of
-dexstack."""
+"""A user's own task in a file: found, checked, parametrised, and run like those of dexstack."""
 
 import numpy as np
 import pytest
@@ -70,7 +69,7 @@ def mine(tmp_path):
 
 @pytest.mark.slow
 def test_a_task_in_a_file_runs_a_trial(mine):
-    """With weights, parameters and a YAML of its own beside it."""
+    """With its own weights, parameters and YAML file."""
     mine.with_suffix(".yaml").write_text(
         "task: {ros__parameters: {height: 0.03}}\nmpc: {ros__parameters: {lift_weight: 500.0}}\n"
     )
@@ -88,7 +87,7 @@ def test_a_task_in_a_file_runs_a_trial(mine):
     assert np.isfinite(trial.recording["q_command"]).all()
 
 
-def test_the_same_file_is_the_same_task_and_a_changed_one_another(mine):
+def test_a_file_is_loaded_again_only_after_a_change(mine):
     first = load_task(str(mine))
     assert load_task(str(mine)) is first
     mine.write_text(MINE.replace('name = "lift"', 'name = "hoist"') + "# longer\n")
@@ -115,13 +114,13 @@ def test_the_same_file_is_the_same_task_and_a_changed_one_another(mine):
         (lambda text: "def (", "cannot be run: SyntaxError"),
     ],
 )
-def test_what_is_no_task_is_refused_in_one_sentence(mine, change, complaint):
+def test_a_file_without_a_complete_task_is_rejected_in_one_sentence(mine, change, complaint):
     mine.write_text(change(MINE))
     with pytest.raises(ConfigError, match=complaint):
         load_task(str(mine))
 
 
-def test_missing_files_and_unknown_names_are_refused(tmp_path):
+def test_missing_files_and_unknown_names_are_rejected(tmp_path):
     with pytest.raises(ConfigError, match=r"there is no task file .*absent\.py"):
         load_task(str(tmp_path / "absent.py"))
     with pytest.raises(ConfigError, match="unknown task 'palm_trun'; did you mean 'palm_turn'"):
@@ -144,5 +143,5 @@ def test_every_task_has_its_files_goals_and_judgement(name):
     assert made.seconds() > 0 and not made.dropped(made.start().pose_WO, made.start())
 
 
-def test_a_task_of_another_kind_brings_the_files_of_what_it_derives_from():
+def test_a_task_inherits_the_parameter_files_of_its_base_class():
     assert [path.name for path in task_files("continuous")] == ["palm_turn.yaml", "continuous.yaml"]

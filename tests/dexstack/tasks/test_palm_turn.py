@@ -1,5 +1,4 @@
-"""The palm task: goals, noise, judgement, and its cost written as squares, against the formulas
-they come from."""
+"""The palm task: goals, noise, judgement, and its cost against the published formulas."""
 
 import itertools
 from dataclasses import replace
@@ -42,7 +41,7 @@ def test_a_goal_is_the_start_turned_about_the_vertical(name, yaw):
     assert goal.label == f"{np.degrees(yaw):+.0f}°"
 
 
-def test_who_points_at_a_pose_asks_for_its_orientation_where_the_object_is_to_be():
+def test_a_requested_pose_gives_its_orientation_at_the_objects_place():
     task = PalmTurn()
     start, half = task.start().pose_WO, task.scene().obj.size[0] / 2
     tilt = Rotation.from_euler("x", 30, degrees=True).as_quat(scalar_first=True)
@@ -54,9 +53,9 @@ def test_who_points_at_a_pose_asks_for_its_orientation_where_the_object_is_to_be
     assert goal.label.endswith("from the start")
 
 
-def test_turns_that_nobody_can_tell_from_none_are_no_error(tmp_path):
-    """A bar about whose long axis, its x, every angle looks alike: a roll is no error, and the goal
-    shown to the planner rolls along."""
+def test_turns_of_a_symmetry_are_no_error(tmp_path):
+    """A bar with a symmetry about its long axis x: a roll is no error, and the planner's goal rolls
+    along."""
     trimesh.creation.box((0.06, 0.03, 0.03)).export(tmp_path / "bar.obj")
     start = "allegro: {position: [0.0, 0.0, 0.05], yaw: 0.0, noise_position: 0.0, noise_yaw: 0.0}"
     rest = "mass: 0.1\nfriction: {sliding: 0.5, torsional: 0.005, rolling: 0.0001}"
@@ -94,7 +93,7 @@ def test_an_object_given_by_its_path_has_its_own_benchmark(name):
     ]
 
 
-def test_start_noise_is_seeded_and_as_large_as_the_object_says():
+def test_start_noise_is_seeded_and_has_the_spread_of_the_object():
     task = PalmTurn()
     start = task.start()
     starts = np.array([task.start_pose(start, np.random.default_rng(k)) for k in range(2000)])
@@ -115,7 +114,7 @@ def test_orientation_errors_count_every_axis():
     ) == pytest.approx(0.5)
 
 
-def test_dropped_means_far_from_the_start_or_no_number():
+def test_dropped_means_far_from_the_start_or_not_finite():
     task = PalmTurn()
     start = task.start()
     away = lambda d: start.pose_WO + np.array([0, 0, -d, 0, 0, 0, 0])  # noqa: E731
@@ -127,23 +126,23 @@ def test_dropped_means_far_from_the_start_or_no_number():
 @pytest.mark.parametrize(
     ("off", "dropped", "success"), [(0.19, False, True), (0.21, False, False), (0.05, True, False)]
 )
-def test_a_turn_succeeds_if_it_ends_in_the_hand_and_turned_as_asked(off, dropped, success):
+def test_a_turn_succeeds_if_it_ends_in_the_hand_with_the_goal_orientation(off, dropped, success):
     task = PalmTurn()
     goal = task.at_yaw(1.0)
-    pose = task.at_yaw(1.0 - off).pose_WO + np.array([0.03, 0, 0, 0, 0, 0, 0])  # wherever on the palm it lies
+    pose = task.at_yaw(1.0 - off).pose_WO + np.array([0.03, 0, 0, 0, 0, 0, 0])  # anywhere on the palm
     assert task.succeeded(Outcome(pose, goal, (), 15.0, dropped)) is success
 
 
 @pytest.mark.parametrize(
     ("turn", "shift", "inside"), [(0.05, 0.001, True), (0.15, 0.001, False), (0.05, 0.02, False)]
 )
-def test_inside_means_turned_and_placed_as_asked(turn, shift, inside):
+def test_inside_means_within_both_tolerances(turn, shift, inside):
     task = PalmTurn(PalmParams(tolerance=0.1, position_tolerance=0.01))
     pose = task.at_yaw(1.0 + turn).pose_WO + np.array([shift, 0, 0, 0, 0, 0, 0])
     assert task.inside(pose, task.at_yaw(1.0)) is inside
 
 
-def test_a_stream_of_goals_has_no_end_and_turns_on():
+def test_the_stream_of_goals_is_infinite():
     task = Continuous()
     some = list(itertools.islice(task.goals(0, 0), 7))
     assert [goal.label for goal in some] == [f"{90 * k:+d}°" for k in range(1, 8)]
@@ -161,12 +160,12 @@ def test_a_stream_of_goals_has_no_end_and_turns_on():
         ((4.0, 9.0, 14.0, 80.0), False, False),  # 66 s for one
     ],
 )
-def test_rotation_without_end_succeeds_if_it_starts_in_time_and_never_stands_still(reached, dropped, success):
+def test_continuous_rotation_succeeds_if_it_starts_in_time_and_never_stands_still(reached, dropped, success):
     task = Continuous()
     assert task.succeeded(Outcome(task.start().pose_WO, task.at_yaw(0.0), reached, 90.0, dropped)) is success
 
 
-def test_other_worlds_are_heavier_smoother_and_larger_and_the_believed_one_is_not():
+def test_a_world_changes_mass_friction_and_size_of_the_plants_setup_only():
     task = PalmTurn()
     believed, actual = task.scene(), task.scene(World(mass=2.0, friction=0.5, size=1.05))
     assert actual.obj.mass == pytest.approx(2 * believed.obj.mass)
@@ -176,7 +175,7 @@ def test_other_worlds_are_heavier_smoother_and_larger_and_the_believed_one_is_no
     assert actual.start.pose_WO[2] > believed.start.pose_WO[2]
 
 
-def test_the_cost_is_the_papers():
+def test_the_cost_is_the_published_one():
     """Σ squares of the residuals = ω_c Σ‖p_tip − p_o‖² + ω_r c_goal, and c_goal = ω_p ‖p − p_g‖² +
     ω_q (1 − (q·q_g)²) [25, 26]."""
     rng, task = np.random.default_rng(0), PalmTurn()
@@ -202,7 +201,7 @@ def test_the_cost_is_the_papers():
         )
 
 
-def test_the_weight_of_the_position_error_may_grow_with_it():
+def test_the_position_weight_grows_with_the_error():
     """At the length it has doubled, at three lengths it is ten times as much."""
     goal = np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
     w = PalmWeights(position_weight=5.0, position_length=0.02)
@@ -214,7 +213,7 @@ def test_the_weight_of_the_position_error_may_grow_with_it():
         assert cost == pytest.approx(5.0 * growth * (0.02 * lengths) ** 2, rel=1e-5)
 
 
-def test_released_weights_draw_nothing_to_the_object():
+def test_released_weights_have_no_attraction_to_the_object():
     w = PalmWeights()
     released = PalmTurn().released(w)
     assert released == replace(w, contact_weight=0.0) and w.contact_weight > 0
@@ -229,7 +228,7 @@ def test_geodesic_angle_is_exact_for_small_and_for_large_turns(angle):
     assert geodesic_angle(-quats[0], 2 * quats[1]) == pytest.approx(angle, abs=3e-8)
 
 
-def test_rotation_helpers_are_scipys():
+def test_rotation_helpers_agree_with_scipy():
     rng = np.random.default_rng(2)
     for a, b in rng.normal(size=(10, 2, 4)):
         product = Rotation.from_quat(a, scalar_first=True) * Rotation.from_quat(b, scalar_first=True)
@@ -245,9 +244,8 @@ def test_rotation_helpers_are_scipys():
     )
 
 
-def test_the_servo_of_a_trial_takes_no_blocked_joint_for_a_dead_encoder():
-    """Half a second in which no angle changes while the torque does: a real hand's watch, which has
-    encoders to doubt, would trip."""
+def test_the_servo_of_a_trial_does_not_take_a_blocked_joint_for_a_dead_encoder():
+    """Half a second in which the torque changes and no angle does; a real hand's watch would trip."""
     task = PalmTurn(PalmParams())
     hand = task.robot()
     rest, period = np.array(hand.home), ServoParams().period

@@ -1,5 +1,4 @@
-"""Any orientation: goals drawn, listed and read, how high they are, when a trial is over, and what
-is counted."""
+"""Reorient: random, listed and file goals, their height, the end of a trial, and the statistics."""
 
 import itertools
 from dataclasses import replace
@@ -41,16 +40,16 @@ def test_goals_are_uniform_and_a_quarter_turn_apart():
     median = angles[np.argmin(np.abs(angles - np.sin(angles) - half))]
     assert np.median(turns) == pytest.approx(median, abs=0.06)
     ups = np.array([rotation_matrix(q)[2] for q in found])
-    assert np.abs(ups.mean(axis=0)).max() < 0.1, "no side is up more often than another"
+    assert np.abs(ups.mean(axis=0)).max() < 0.1, "every side is up equally often"
 
 
-def test_a_seed_and_a_number_say_which_goals():
+def test_goals_depend_on_seed_and_number():
     assert (quats(drawn(5, 2, 7)) == quats(drawn(5, 2, 7))).all()
     assert not np.allclose(quats(drawn(5, 2, 7)), quats(drawn(5, 3, 7)))
 
 
 @pytest.mark.parametrize("obj", ["cube", "foambrick", "stick"])
-def test_every_goal_touches_what_the_object_lies_on_at_the_start(obj):
+def test_every_goal_touches_the_surface_that_bears_the_object_at_the_start(obj):
     task, corners = Reorient(obj=obj), load_object(obj).hull_vertices
     lowest = lambda pose: (corners @ rotation_matrix(pose[3:]).T + pose[:3])[:, 2].min()  # noqa: E731
     support = lowest(task.start().pose_WO)
@@ -60,7 +59,7 @@ def test_every_goal_touches_what_the_object_lies_on_at_the_start(obj):
 
 @pytest.mark.parametrize("hand", ["right", "left", "leap_right"])
 @pytest.mark.parametrize("obj", ["cube", "foambrick"])
-def test_goals_lie_over_the_fingers_first_links_or_as_far_towards_them_as_asked(obj, hand):
+def test_goals_lie_over_the_first_links_or_at_most_forward_towards_them(obj, hand):
     def place(forward):
         task = Reorient(ReorientParams(forward=forward), obj=obj, hand=hand)
         start = task.start().pose_WO[:2]
@@ -71,7 +70,7 @@ def test_goals_lie_over_the_fingers_first_links_or_as_far_towards_them_as_asked(
     np.testing.assert_allclose(place(0.01)[0], [min(0.01, away[0]), 0.0], atol=1e-9)
 
 
-def test_goals_of_what_is_narrower_than_knuckles_are_apart_lie_where_it_starts():
+def test_goals_of_an_object_narrower_than_the_knuckle_gap_lie_at_its_start():
     """45 mm in an Allegro hand; across, not along."""
     hand, cube = load_hand("right"), load_object("cube")
     for side, room in ((0.046, 0.0325), (0.044, 0.0)):
@@ -83,15 +82,19 @@ def test_goals_of_what_is_narrower_than_knuckles_are_apart_lie_where_it_starts()
     assert next(Reorient(obj="stick").goals(0, 1)).pose_WO[0] == start.pose_WO[0]
 
 
-def test_the_least_width_is_that_of_the_turned_body():
+def test_the_smallest_width_does_not_depend_on_the_frame():
     turn = Rotation.random(random_state=1).as_matrix()
     corners = np.array(list(itertools.product((-0.05, 0.05), (-0.02, 0.02), (-0.03, 0.03)))) @ turn
     assert placing.least_width(corners) == pytest.approx(0.04)
 
 
-def test_goals_of_what_starts_over_the_fingers_lie_where_it_starts():
-    task = Reorient(obj="cube")
-    task._start = replace(task.start(), pose_WO=task.start().pose_WO + np.array([0.04, 0, 0, 0, 0, 0, 0]))
+def test_goals_of_an_object_that_starts_over_the_fingers_lie_at_its_start():
+    class Ahead(Reorient):
+        def start(self):
+            start = super().start()
+            return replace(start, pose_WO=start.pose_WO + np.array([0.04, 0, 0, 0, 0, 0, 0]))
+
+    task = Ahead(obj="cube")
     assert next(task.goals(0, 1)).pose_WO[0] == task.start().pose_WO[0]
 
 
@@ -104,7 +107,7 @@ def test_the_rest_orientations_are_the_24_turns_of_a_cube():
     assert {tuple(np.round(rotation_matrix(q)).astype(int).ravel()) for q in asked} == group
 
 
-def test_goals_come_from_a_file_in_its_order_again_and_again(tmp_path):
+def test_goals_come_from_a_file_in_its_order_cyclically(tmp_path):
     path = tmp_path / "goals.txt"
     path.write_text("1 0 0 0\n0 0 0 2\n")
     np.testing.assert_allclose(quats(drawn(4, draw=str(path))), [[1, 0, 0, 0], [0, 0, 0, 1]] * 2)
@@ -126,7 +129,7 @@ def test_a_trial_is_over_without_a_goal_in_time_or_at_the_cap():
     assert task.over([1.0, 2.0, 3.0], 3.0)
 
 
-def test_what_is_low_or_far_is_dropped():
+def test_an_object_too_low_or_too_far_is_dropped():
     task = Reorient()
     start = task.start()
     at = lambda *d: start.pose_WO + np.array([*d, 0, 0, 0, 0])  # noqa: E731
@@ -135,8 +138,8 @@ def test_what_is_low_or_far_is_dropped():
     assert task.dropped(at(place + 0.11, 0, 0), start) and task.dropped(at(place, 0, -0.05), start)
 
 
-def test_the_orientation_counts_more_where_it_is_to_be_nearer():
-    """From the 0.1 rad that the weights are for."""
+def test_the_orientation_weight_grows_with_a_smaller_tolerance():
+    """Relative to 0.1 rad, for which the weights are tuned."""
     goal, state = (
         np.array([0.0, 0, 0.05, 1, 0, 0, 0]),
         PlannedState(np.array([0.01, 0, 0.05]), np.array([0.8, 0.6, 0, 0]), np.zeros(16), np.zeros((4, 3))),
@@ -151,7 +154,7 @@ def test_the_orientation_counts_more_where_it_is_to_be_nearer():
     np.testing.assert_allclose(parts[0], parts[1] * np.array([1, 1, 1, 4, 4, 4]), rtol=1e-6)
 
 
-def test_goals_in_a_row_are_counted_and_failures_told_apart():
+def test_consecutive_goals_and_both_kinds_of_failures_are_counted():
     task = Reorient(ReorientParams(cap=3))
     figures = task.figures(
         [outcome([4.0, 10.0], 60.0, dropped=True), outcome([], 80.0), outcome([1.0, 2.0, 3.0], 3.0)]
@@ -167,7 +170,7 @@ def test_goals_in_a_row_are_counted_and_failures_told_apart():
     assert figures["failure_rate"]["of_goals"] == pytest.approx(2 / 7)
 
 
-def test_a_turned_body_is_as_high_as_it_then_touches_the_same_level():
+def test_a_turned_body_touches_the_same_level():
     assert reach_below(np.array([[0.0, 0.0, -2.0], [1.0, 0.0, 0.0]]), np.array([1.0, 0, 0, 0])) == 2.0
     corners, half = 0.5 * np.array(list(itertools.product((-1.0, 1.0), repeat=3))), np.pi / 8
     upright, on_edge = (

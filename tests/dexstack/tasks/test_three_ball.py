@@ -1,4 +1,4 @@
-"""The three-ball task: scene, targets, cost and the loop around it."""
+"""The three-ball task: setup, targets, cost and closed loop."""
 
 import itertools
 
@@ -43,7 +43,7 @@ def towards(*poses):
     return iter([Goal(np.asarray(pose), "") for pose in poses])
 
 
-def test_the_scene_is_the_published_one(scene):
+def test_the_setup_is_the_published_one(scene):
     assert scene.obj.mass == pytest.approx(0.01)
     assert scene.obj.friction[0] == 0.5 and scene.obj.contact_dimension == 6
     radius = {"cube": 0.01, "foambrick": 0.01, "stick": 0.00705}[scene.obj.name]
@@ -51,18 +51,18 @@ def test_the_scene_is_the_published_one(scene):
     assert scene.robot.balls[0].mass == pytest.approx(4.19e-3 * (radius / 0.01) ** 3, rel=1e-3)
 
 
-def test_nothing_touches_at_the_start_but_the_object_the_floor(scene):
+def test_at_the_start_only_object_and_floor_touch(scene):
     """The published balls start inside the floor."""
     model = robot_scene(scene.robot, scene.obj).compile()
     data = mujoco.MjData(model)
     data.qpos[:9], data.qpos[9:] = scene.robot.home, scene.obj.start(START).pose_WO
     mujoco.mj_forward(model, data)
     pairs = {frozenset(model.geom(int(g)).name for g in contact.geom) for contact in data.contact}
-    assert pairs <= {frozenset(("object", "floor"))}  # or not even that, where it touches at no depth
+    assert pairs <= {frozenset(("object", "floor"))}  # or no contact at zero depth
     assert all(contact.dist > -1e-4 for contact in data.contact)
 
 
-def test_targets_are_the_papers_and_rest_on_the_floor(scene):
+def test_targets_are_the_published_ones_and_rest_on_the_floor(scene):
     some = list(itertools.islice(targets(scene.obj, 3), 70))
     assert [goal.label.split()[0] for goal in some[:7]] == ["turn"] * 5 + ["flip"] * 2
     for goal in (each.pose_WO for each in some):
@@ -77,7 +77,7 @@ def test_targets_are_the_papers_and_rest_on_the_floor(scene):
     )
 
 
-def test_who_points_at_a_pose_asks_for_it_on_the_floor(scene):
+def test_a_requested_pose_is_put_on_the_floor(scene):
     quat = yaw_quaternion(0.4)
     goal = ThreeBall(obj=scene.obj.name).at_pose(np.array([0.03, -0.02, 0.7, *quat]))
     np.testing.assert_allclose(goal.pose_WO[[0, 1, *range(3, 7)]], [0.03, -0.02, *quat])
@@ -104,7 +104,7 @@ def test_the_cost_is_its_formula():
 
 
 @pytest.mark.parametrize("angle", [0.0, 1e-7, np.pi])
-def test_the_cost_has_a_slope_at_no_turn_and_at_half_a_turn(angle):
+def test_the_cost_has_a_gradient_at_no_turn_and_at_half_a_turn(angle):
     w = ThreeBallWeights()
     goal = jnp.asarray([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
 
@@ -121,8 +121,7 @@ def test_the_cost_has_a_slope_at_no_turn_and_at_half_a_turn(angle):
 
 
 def test_the_floor_bears_the_lowest_corners(scene):
-    """Exact for every pose: the lowest slot is the lowest corner, the normal is the floor's, balls
-    are as far as the hull says."""
+    """Exactly, for every pose: the nearest slot is the lowest corner, and the normal is the floor's."""
     detector = ContactDetector(scene.robot, scene.obj, DetectorParams(capacity=8, margin=0.05))
     rng = np.random.default_rng(1)
     for _ in range(10):
@@ -137,9 +136,9 @@ def test_the_floor_bears_the_lowest_corners(scene):
         )
 
 
-def test_it_holds_at_the_goal_and_lets_go_when_stuck(loop, monkeypatch):
-    """At a goal that is reached the balls stay; towards one that cannot be reached, high in the
-    air, they let go and come back."""
+def test_it_holds_at_the_goal_and_regrasps_when_stuck(loop, monkeypatch):
+    """At a reached goal the balls stay; towards an unreachable one, high in the air, they release and
+    return."""
     start = loop.scene.start
     trial = loop.run(0, 0, 4.0, goals=towards(start.pose_WO))
     assert trial.position_error < 0.006 and trial.orientation_error < 0.1
@@ -158,7 +157,7 @@ def test_it_holds_at_the_goal_and_lets_go_when_stuck(loop, monkeypatch):
 
 
 def answers(loop, pose, q, goal, count):
-    """Phases and targets for a state that does not change."""
+    """Yield phases and targets for a constant state."""
     contacts = loop.detector.detect(pose, q)
     loop.supervisor.reset()
     for k in range(count):
@@ -166,9 +165,9 @@ def answers(loop, pose, q, goal, count):
         yield loop.supervisor.phase, plan.q_des
 
 
-def test_of_balls_that_let_go_the_one_beneath_the_object_leaves_first(loop):
-    """A cube that lies on a ball and gets no further; on the floor all balls leave at once. Where
-    nothing moves patience is short."""
+def test_the_ball_beneath_the_object_retreats_first(loop):
+    """A cube lies on a ball without progress; on the floor all other balls leave at once. Without motion
+    patience is short."""
     r, side = loop.scene.robot.balls[0].radius, float(loop.scene.obj.size[0]) / 2
     goal = loop.scene.start.pose_WO + np.array([0.05, 0.05, 0, 0, 0, 0, 0])
     for lift in (2 * r, 0.0):
@@ -186,7 +185,7 @@ def test_of_balls_that_let_go_the_one_beneath_the_object_leaves_first(loop):
 
 
 def test_an_object_is_held_where_it_cannot_rest(loop):
-    """A cube on its edge, at its goal: letting go would drop it."""
+    """A cube on its edge, at its goal: a release would drop it."""
     edge = np.array([np.cos(np.pi / 8), 0.0, np.sin(np.pi / 8), 0.0])
     goal = np.concatenate([[0.0, 0.0, resting_height(loop.scene.obj, edge)], edge])
     q = goal[:3] + np.array([[0.0, 0.038, 0.0], [0.0, -0.038, 0.0], [0.0, 0.0, 0.05]])
@@ -196,7 +195,7 @@ def test_an_object_is_held_where_it_cannot_rest(loop):
     assert Phase.RETREAT in {phase for phase, _ in answers(loop, goal, q.ravel(), away, 2 * patience)}
 
 
-def test_the_same_trial_twice_is_the_same(loop):
+def test_a_trial_is_repeatable(loop):
     goals = list(itertools.islice(targets(loop.scene.obj, 0), 1))
     first, second = (loop.run(0, 5, 2.0, goals=iter(goals)) for _ in range(2))
     np.testing.assert_array_equal(first.recording["pose_WO"], second.recording["pose_WO"])
@@ -210,7 +209,7 @@ def test_the_k_th_trial_has_the_k_th_target(loop):
     np.testing.assert_array_equal([goal.pose_WO for goal in expected], [some[0].pose_WO for some in asked])
 
 
-def test_another_world_reaches_object_balls_and_floor():
+def test_a_world_applies_to_object_and_balls():
     task = ThreeBall()
     believed, actual = task.scene(), task.scene(World(mass=2.0, friction=0.5, size=1.1))
     assert actual.obj.mass == pytest.approx(2 * believed.obj.mass)

@@ -1,4 +1,4 @@
-"""Worlds: what a plant has and nobody told the controller; as files."""
+"""Worlds: true properties of a plant that the controller does not know, and their files."""
 
 import mujoco
 import numpy as np
@@ -23,7 +23,7 @@ def plant_of(world: World, engine: str):
 
 
 def speed_after(world: World, torque: float, engine: str = "mujoco") -> float:
-    """Of the first joint under a torque, against that without [rad/s]."""
+    """Return the speed of the first joint under a torque, relative to that without [rad/s]."""
     speeds = []
     for tau in (torque, 0.0):
         plant = plant_of(world, engine)
@@ -33,14 +33,14 @@ def speed_after(world: World, torque: float, engine: str = "mujoco") -> float:
     return speeds[0] - speeds[1]
 
 
-def test_motors_give_their_share_and_damping_takes_its_own():
+def test_torque_and_damping_of_a_world_act_on_the_joints():
     full = speed_after(AS_BELIEVED, 0.3)
     assert speed_after(World(torque=0.5), 0.6) == pytest.approx(full, rel=1e-6)
     assert speed_after(World(joint_damping=2.0), 0.3) < 0.7 * full
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_joint_that_rubs_does_not_move_for_less(engine):
+def test_dry_friction_holds_a_joint(engine):
     assert abs(speed_after(World(joint_friction=0.2), 0.1, engine)) < 0.02 * speed_after(
         AS_BELIEVED, 0.1, engine
     )
@@ -64,7 +64,7 @@ def test_a_world_is_read_back(tmp_path):
         ("joint_friction: -0.1", "'joint_friction' of a world must be"),
     ],
 )
-def test_what_is_no_world_is_refused(tmp_path, text, says):
+def test_an_invalid_world_is_rejected(tmp_path, text, says):
     (tmp_path / "world.yaml").write_text(text)
     with pytest.raises(ConfigError, match=says):
         read_world(tmp_path / "world.yaml")
@@ -106,7 +106,7 @@ def test_the_centre_of_mass_moves_and_nothing_else(task, seed):
     "engine", ["mujoco", *(pytest.param(e, marks=pytest.mark.slow) for e in ("hydroelastic", "lcp"))]
 )
 def test_a_free_object_turns_about_its_centre_of_mass(engine):
-    """The origin swings around it, and it alone falls on a parabola."""
+    """The centre of mass falls on a parabola, and the origin turns about it."""
     com, spin = np.array([0.01, -0.004, 0.006]), np.array([3.0, -5.0, 8.0])
     plant = plant_of(World(com_x=com[0], com_y=com[1], com_z=com[2]), engine)
     pose_WO, steps = np.array([0.3, 0.3, 0.5, 1.0, 0.0, 0.0, 0.0]), 100
@@ -130,13 +130,13 @@ def test_offsets_may_be_negative_and_must_be_finite():
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_motor_of_much_inertia_alone_says_how_fast_its_joint_gets(engine):
+def test_a_large_armature_determines_the_acceleration_of_its_joint(engine):
     heavy, t = 1.0, 0.02  # kg m², a thousand times the links'; s
     assert speed_after(World(joint_armature=heavy), 0.3, engine) == pytest.approx(0.3 * t / heavy, rel=0.01)
 
 
 def height_at_rest(stiffness: float, engine: str) -> float:
-    """Of the cube on the palm, after half a second [m]."""
+    """Return the height of the cube on the palm after half a second [m]."""
     plant = plant_of(World(contact_stiffness=stiffness), engine)
     for _ in range(250):
         plant.step(np.zeros(16))
@@ -144,7 +144,7 @@ def height_at_rest(stiffness: float, engine: str) -> float:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_what_lies_on_contacts_a_tenth_as_stiff_lies_lower_unless_they_are_rigid(engine):
+def test_an_object_on_softer_contacts_lies_lower_unless_contacts_are_rigid(engine):
     soft, believed = (height_at_rest(s, engine) for s in (0.1, 1.0))
     if engine == "lcp":
         assert soft == believed
@@ -156,7 +156,7 @@ def test_what_lies_on_contacts_a_tenth_as_stiff_lies_lower_unless_they_are_rigid
     )
 
 
-def test_a_plant_without_a_stiffness_refuses_another_one():
+def test_a_plant_without_contact_stiffness_rejects_another_one():
     with pytest.raises(ConfigError, match="'stiffened', which a world's 'contact_stiffness' needs"):
         stiffened(
             object(),

@@ -1,5 +1,4 @@
-"""Many scenes at once, few of them: everybody finds the same motion, and what was done is in the
-rows."""
+"""The comparison of batches, with few scenes."""
 
 import json
 import math
@@ -7,7 +6,7 @@ import math
 from experiments.engines.batches import OFF, PART, STEPS, main
 
 
-def test_two_counts_of_two_engines_beside_mujocos_own(tmp_path):
+def test_two_counts_of_two_engines_agree_with_mujoco(tmp_path):
     file, picture = tmp_path / "out.json", tmp_path / "out.png"
     argv = ["--engines", "mujoco", "hydroelastic", "--largest", "20", "--seconds", "0.5", "--threads", "2"]
     assert main([*argv, "--json", str(file), "--picture", str(picture)]) == 0

@@ -1,4 +1,4 @@
-"""A fingertip under 10 N: every engine's closed form is one of its own law, and met."""
+"""A fingertip under 10 N: each engine meets the closed form of its law."""
 
 import pytest
 
@@ -10,13 +10,13 @@ from experiments.engines import fingertip
     "engine",
     [e if e in ("mujoco", "hydroelastic") else pytest.param(e, marks=pytest.mark.slow) for e in ENGINES],
 )
-def test_an_engine_gives_way_as_its_law_says(engine):
+def test_an_engine_follows_its_law(engine):
     row = fingertip.pressed(engine)
     assert row["reached"], row
 
 
 def test_the_laws_have_their_limits():
-    """A sphere that is little pressed is felt as π E δ²; one far from its onset, as a spring that
-    begins ε2 below."""
+    """The force of a slightly pressed sphere is π E δ²; far from its onset, that of a spring that
+    starts ε2 below."""
     assert fingertip.of_hydroelastic(1e-5) == pytest.approx(3.14159 * fingertip.MODULUS * 1e-10, rel=1e-3)
     assert fingertip.of_soft(0.01) == pytest.approx(fingertip.STIFFNESS * (0.01 - 5e-4), rel=1e-6)

@@ -1,4 +1,4 @@
-"""The palm scene, short: one threshold decides for every engine."""
+"""The palm scene, shortened: one threshold for every engine."""
 
 import json
 
@@ -23,6 +23,6 @@ def test_one_threshold_decides(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("plant", ["hydroelastic", "lcp", "soft"])
-def test_every_engine_takes_part(plant):
+def test_every_engine_runs(plant):
     figures, t, moved = palm.rest_on_palm(plant, "cube", 0.1)
     assert figures["plant"] == plant and moved.shape == (len(t), 3)

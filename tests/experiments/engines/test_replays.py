@@ -1,4 +1,4 @@
-"""Replays: the same bits in one process and in another; what differs is counted."""
+"""Replays: the same bits in one process and in another; differences are counted."""
 
 import itertools
 import json
@@ -19,7 +19,7 @@ def test_a_replay_has_the_same_bits(engine):
     assert len(set(one + other)) == 1 and len(one) == 3
 
 
-def test_a_replay_that_differs_counts(monkeypatch, tmp_path):
+def test_a_replay_that_differs_is_counted(monkeypatch, tmp_path):
     names = itertools.cycle("aab")
     monkeypatch.setattr(
         replays, "in_processes", lambda f, jobs, *columns: ([next(names)] * runs for runs in columns[2])

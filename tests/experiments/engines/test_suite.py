@@ -1,5 +1,4 @@
-"""The scene suite and the foreign models, short: one limit decides for every engine; what is not
-claimed is not passed."""
+"""The scene suite and the foreign models, shortened."""
 
 import dataclasses
 import json
@@ -33,7 +32,7 @@ def test_one_limit_decides(tmp_path, monkeypatch):
     assert suite.main(argv) == 1
 
 
-def test_a_foreign_model_runs_or_is_refused_by_name(tmp_path, monkeypatch, capsys):
+def test_a_foreign_model_runs_or_is_rejected_by_name(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(foreign, "FILES", {"free": "free.xml", "ball": "ball.xml", "broken": "broken.xml"})
     (tmp_path / "free.xml").write_text(PENDULUM.format(joint=""))
     (tmp_path / "ball.xml").write_text(

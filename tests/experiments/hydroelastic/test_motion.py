@@ -1,4 +1,4 @@
-"""The spec's checks, short: spinning coin, grip, polygons against triangles."""
+"""Motions of the experiments, shortened: the spinning coin, a grip, a ball through a sheet."""
 
 import mujoco
 import numpy as np
@@ -6,7 +6,8 @@ import pytest
 
 from dexengines.forces import contactless
 from dexengines.hydroelastic import shapes
-from dexengines.hydroelastic.convex import LAGGED, SAP, TOLERANCE
+from dexengines.hydroelastic.convex import TOLERANCE
+from dexengines.hydroelastic.problem import LAGGED, SAP
 from dexengines.hydroelastic.system import Geometry, HydroelasticSystem
 from experiments.hydroelastic import coin as demo
 from experiments.hydroelastic import systems
@@ -29,14 +30,13 @@ def test_the_coins_reference_is_the_published_one_from_every_start(ratio):
 
 
 def test_with_many_triangles_the_reference_is_still_of_one_ring_of_points():
-    """A fan puts every point at two thirds of the radius; an even disk is what 0.653 is of."""
+    """A fan has all points at two thirds of the radius; 0.653 is the ratio of an even disk."""
     assert demo.coin_reference(segments=1000) == pytest.approx(demo.coin_reference(), rel=1e-3)
     assert demo.coin_reference() < 0.99 * demo.COIN_THEORY
 
 
 def test_an_even_disk_remembers_its_start_and_the_simulated_one_follows_the_integrated_curve():
-    """ε grows as (ωR) to the power of −1/4: from below it is still below when a hundredth of the
-    speed is left."""
+    """ε grows as (ωR)^(−1/4): from below, it is still below at a hundredth of the speed."""
     points = demo.faces(60, 12)
     assert points[1].sum() == pytest.approx(1.0)
     low, high = (demo.integrated(ratio, points, [0.01])[0] for ratio in (0.1, 2.0))
@@ -50,9 +50,8 @@ def test_an_even_disk_remembers_its_start_and_the_simulated_one_follows_the_inte
     )
 
 
-def test_sap_loses_the_stiff_coin():
-    """Why the lagged scheme is the default; when this fails, SAP has become usable for stiff
-    sliding contact."""
+def test_sap_misses_the_ratio_of_the_stiff_coin():
+    """The reason for the lagged default; if this fails, SAP is usable for stiff sliding contact."""
     system = systems.coin(1e-3, SAP)
     end = demo.last_ratio(demo.slide_coin(system, 0.4, 1.0, max_steps=1000), 1e-3)
     assert end != pytest.approx(demo.COIN_PUBLISHED, rel=0.005)
@@ -60,8 +59,10 @@ def test_sap_loses_the_stiff_coin():
 
 def test_error_of_the_coin_is_of_order_one_in_time():
     steps = np.array([4e-3, 2e-3, 1e-3])
-    motions = [demo._motion(systems.coin(dt, LAGGED, segments=24), 0.08, samples=20) for dt in (*steps, 1e-4)]
-    assert demo._order(steps, demo._study(motions)) == pytest.approx(1.0, abs=0.2)
+    motions = [
+        demo.sampled_motion(systems.coin(dt, LAGGED, segments=24), 0.08, samples=20) for dt in (*steps, 1e-4)
+    ]
+    assert demo.observed_order(steps, demo.relative_errors(motions)) == pytest.approx(1.0, abs=0.2)
 
 
 def test_disks_are_closed_and_round():

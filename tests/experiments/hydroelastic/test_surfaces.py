@@ -1,4 +1,4 @@
-"""The experiments on single contact surfaces as a user types them."""
+"""Experiments on single contact surfaces, from the command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from experiments.hydroelastic import convergence, sinusoid, surfaces
 REFERENCE = str(Path(__file__).parent / "drake.json")
 
 
-def test_reference_without_drake_checks_the_answers_and_says_what_it_skipped(
+def test_reference_without_drake_checks_the_answers_and_reports_what_it_skipped(
     tmp_path, capsys, monkeypatch
 ) -> None:
     monkeypatch.setattr("experiments.hydroelastic.surfaces.drake_version", lambda: None)

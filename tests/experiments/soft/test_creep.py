@@ -8,7 +8,7 @@ from dexstack.plants.soft import SoftPlantParams
 from experiments.soft import creep
 
 
-def test_with_the_stiction_speed_of_plant_and_scenes_a_cube_on_one_degree_creeps_a_tenth_of_a_millimetre_in_a_minute_at_most():
+def test_the_default_stiction_speeds_keep_the_creep_on_one_degree_below_the_limit():
     """By hand: 60 s of v_s r/√(1 − r²), r = tan 1°/μ."""
     share = np.tan(np.radians(1.0)) / creep.FRICTION
     for v_s in (LAW.v_s, SoftPlantParams().stiction_speed):

@@ -13,7 +13,7 @@ def here():
     return p.Table(0.06, -0.04, 0.8)
 
 
-def test_the_error_is_what_its_docstring_says():
+def test_the_error_is_that_of_its_docstring():
     q = np.array([0.0, 0.0, 0.03, 0.04, 0.02, np.cos(0.3), 0.0, 0.0, np.sin(0.3)])
     assert p.error(q) == pytest.approx(0.05**2 + p.LENGTH**2 * (2 - 2 * np.cos(0.6)))
     assert p.error(jnp.asarray(q)) == pytest.approx(p.error(q), rel=1e-5)
@@ -43,8 +43,8 @@ def test_the_sphere_goes_around_to_every_place_without_moving_the_t(here):
         np.testing.assert_allclose([*here.p_WT, here.yaw], before, atol=2e-4)
 
 
-def test_what_a_push_is_predicted_to_do_it_does(here):
-    """By MuJoCo: the model is the plant, but for where the sphere comes to rest before it."""
+def test_a_push_does_as_predicted(here):
+    """By MuJoCo: the model is the plant, except for the sphere's rest before the push."""
     ways = here.straight(np.random.default_rng(0))
     predicted = here.rolled(here.starts(), ways)
     place = int(np.argmin(predicted))

@@ -46,7 +46,7 @@ def test_little_smoothing_recovers_a_box():
 
 @pytest.mark.slow
 def test_much_smoothing_gives_an_ellipsoid():
-    """ε → ∞: equal weights, φ̂ = mean n·(p − p_i); with normals that cancel what is left is
+    """ε → ∞: equal weights, φ̂ = mean n·(p − p_i); with normals that cancel the remainder is
     quadratic at the next order."""
     c = cloud.box((0.03, 0.02, 0.05), 0.01)
     eps = 50.0

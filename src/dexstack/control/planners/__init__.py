@@ -8,9 +8,9 @@ PLANNERS = Registry(
     "planner",
     {
         "gauss_newton": ("dexstack.control.factory", "gauss_newton", "MpcParams"),
-        "sampling": ("dexstack.control.factory", "sampling", "SamplingParams"),
+        "sampling": ("dexstack.control.planners.sampling", "SamplingPlanner", "SamplingParams"),
     },
     ("dexstack.control.base", "LocalPlanner"),
 )
-"""Module, factory and parameter class of every planner; the factory takes the problem and all
+"""Module, class or factory, and parameter class of every planner; the first takes the problem and all
 parameter blocks by their class."""

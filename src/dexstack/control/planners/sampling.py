@@ -25,6 +25,7 @@ import collections
 import copy
 import os
 import time
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from types import SimpleNamespace
@@ -107,14 +108,13 @@ def rollouts_of(
 class SamplingPlanner(LocalPlanner):
     """See the module's docstring."""
 
-    def __init__(
-        self, problem: Problem, mpc: MpcParams, params: SamplingParams, usual: PlannerParams
-    ) -> None:
+    def __init__(self, problem: Problem, blocks: Mapping[type, Any]) -> None:
         """
         Args:
-            usual: gains of the joint servo, and the friction at which contacts have that of the models.
+            blocks: parameter blocks of MPC, sampling and planner by their class.
         """
         self.robot, obj, self._cost, self.weights, self.theta = problem
+        mpc, params, usual = blocks[MpcParams], blocks[SamplingParams], blocks[PlannerParams]
         self._mpc, self._p, self._usual = mpc, params, usual
         self._tree, self._n = self.robot.kinematics(), len(self.robot.joint_names)
         self.rollouts, self._substeps = rollouts_of(self.robot, obj, mpc, params, usual)

@@ -66,7 +66,7 @@ class LeapHand(BusHand):
     rad_per_count = dynamixel.RAD_PER_COUNT
     mend_stream = (
         "cat /sys/bus/usb-serial/devices/ttyUSB0/latency_timer   (must be 1 ms); short "
-        "cables? see 'LEAP' in docs/hand.md"
+        "cables? see 'LEAP' in docs/hardware.md"
     )
     check_cables = "check cables, supply and baud rate; dexstack diagnose hand"
 
