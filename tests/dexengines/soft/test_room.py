@@ -45,13 +45,13 @@ def test_a_step_without_enough_room_is_repeated():
 
 def test_concurrent_scenes_make_room_for_all():
     scenes = [made(TIGHT) for _ in range(2)]
-    assert scenes[0].kin == scenes[1].kin
+    assert scenes[0].batch_key == scenes[1].batch_key
     start = State(np.zeros(2), np.stack([APART, REST]), np.zeros((2, 12)), np.zeros((2, 0)))
     found = rollout(scenes, start, np.zeros((3, 0)))
     assert (
         np.isfinite(found.v).all()
         and scenes[0].system.room == scenes[1].system.room
-        and scenes[0].kin == scenes[1].kin
+        and scenes[0].batch_key == scenes[1].batch_key
     )
     assert scenes[0].system.room[0].pairs > 1
     alone = made()
