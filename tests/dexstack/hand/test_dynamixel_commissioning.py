@@ -100,8 +100,7 @@ def test_zero_offsets_are_measured(tmp_path):
 
 @pytest.mark.parametrize("joints", [(0, 1), (12, 14), (4, 6)])
 def test_swapped_numbers_obey_and_are_found_at_the_stops(joints):
-    """Each moves as it is told, so that no torque betrays it; the person who moves them to their
-    stops does."""
+    """Each obeys its torque, so that motion does not reveal it; their stops do."""
     results, _ = commissioned(swapped_motors=joints)
     assert len(results) == 16
     assert not sweep(swept(swapped_motors=joints)).complete

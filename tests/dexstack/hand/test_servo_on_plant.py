@@ -1,4 +1,4 @@
-"""The servo on the simulated hand: it holds against gravity, follows a step, and lets go when
+"""The servo on the simulated hand: it holds against gravity, follows a step, and goes limp when
 commands stop."""
 
 import numpy as np

@@ -84,8 +84,8 @@ def test_a_good_hand_is_left_alone(seed, noise):
 
 
 def test_wires_are_judged_until_a_joint_has_shown_that_it_obeys():
-    """And anew after every enable. Whoever pushes a joint back that is known to obey may do so just
-    as a wrong wire would."""
+    """And again after every enable. A joint that is known to obey may be pushed back just as a wrong
+    wire would do it."""
     on = computer()
     with driven(on) as hand:
         assert not hand.follow(wander(0), 1.0)
