@@ -53,9 +53,7 @@ def long_files(part: str) -> list[str]:
 
 def long_functions(part: str) -> list[str]:
     """Return the functions of a part with more than :data:`LONGEST_FUNCTION` lines and no reason for it."""
-    return [
-        f"{f.where}: {f.lines}" for f in functions(part) if f.lines > LONGEST_FUNCTION and not f.reasoned
-    ]
+    return [f"{f.where}: {f.lines}" for f in functions(part) if f.lines > LONGEST_FUNCTION and not f.reasoned]
 
 
 if __name__ == "__main__":

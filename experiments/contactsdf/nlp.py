@@ -102,7 +102,7 @@ class NlpBaseline:
         try:
             import casadi
         except ModuleNotFoundError:
-            raise ConfigError("the comparison needs casadi: pip install 'dexstack[baseline]'") from None
+            raise ConfigError("the comparison needs casadi: pip install 'dexstack[peers]'") from None
         self._ca, self._tree, self._cost = casadi, robot.kinematics(), cost
         self._weights = SimpleNamespace(**numbers(weights))
         self._params, self._theta, self._kkt = params, theta, kkt

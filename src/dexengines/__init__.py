@@ -31,7 +31,7 @@ ENGINES = {
 """Module and :class:`~dexengines.scene.Scene` of each engine."""
 
 COMPILED = ("hydroelastic", "lcp", "soft")
-"""Engines whose kernels numba compiles; each has an extra of its name."""
+"""Engines whose kernels numba compiles; they need the extra ``engines``."""
 
 
 def check_engine(name: str) -> None:
@@ -63,7 +63,7 @@ def scene_class(name: str) -> type[Scene]:
 
 
 def _missing(name: str, module: str | None) -> EngineError:
-    return EngineError(f"the engine '{name}' needs {module}: pip install 'dexstack[{name}]'")
+    return EngineError(f"the engine '{name}' needs {module}: pip install 'dexstack[engines]'")
 
 
 def load(

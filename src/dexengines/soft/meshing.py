@@ -80,7 +80,7 @@ def quads(mesh: trimesh.Trimesh, spacing: float, name: str) -> Cloud:
         import pynanoinstantmeshes
     except ModuleNotFoundError:
         raise EngineError(
-            f"oriented points of the mesh {name} need pynanoinstantmeshes: pip install 'dexstack[soft]'"
+            f"oriented points of the mesh {name} need pynanoinstantmeshes: pip install 'dexstack[engines]'"
         ) from None
     scale = float(mesh.extents.max())
     # the mesher's fields are defined on the vertices given

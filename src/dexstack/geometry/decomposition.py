@@ -153,7 +153,7 @@ def _decompose(mesh: trimesh.Trimesh, limit: int, progress: Callable[[str], None
         raise ConfigError(
             f"the mesh fills {100 * share:.0f} % of its convex hull and must be decomposed, which needs "
             "coacd: "
-            "pip install 'dexstack[decompose]'"
+            "pip install 'dexstack[objects]'"
         ) from None
     progress(
         f"decomposing a mesh of {len(mesh.faces)} faces into convex parts, once, at most "

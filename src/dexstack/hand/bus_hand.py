@@ -40,7 +40,7 @@ class BusHand(ABC):
         computer: the clocks: ``monotonic()``, ``system()`` [s] and ``sleep``.
     """
 
-    mend_stream: str
+    stream_remedy: str
     """Remedy for a bus that loses sets of joint angles."""
     check_cables: str
     """Remedy where many sets are lost."""
@@ -260,13 +260,13 @@ class BusHand(ABC):
             text = f"{100 * share:.0f} % of the sets of joint angles in {WINDOW:g} s were incomplete"
             raise HandFault(FaultKind.FRAMES_LOST, text, self.check_cables)
 
-    def _count_late(self, took: float, allowed: float, mend: str) -> None:
+    def _count_late(self, took: float, allowed: float, remedy: str) -> None:
         """Count an answer after ``took`` [s]; a hand that answers late also moves late, and would
         be driven into oscillation."""
         self._late = self._late + 1 if took > allowed else 0
         if self.on and self._late >= LATE_IN_ROW:
             text = f"the hand answers after {1e3 * took:.0f} ms, {1e3 * allowed:.0f} ms are allowed"
-            raise HandFault(FaultKind.LATE, text, mend)
+            raise HandFault(FaultKind.LATE, text, remedy)
 
     def _check_hot(self, sensor: str, celsius: int) -> None:
         limit = self.params.temperature_limit

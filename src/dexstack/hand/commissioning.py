@@ -93,8 +93,8 @@ class Miswired(HandFault):
     """The hand does not behave as its model; the text is a diagnosis."""
 
     def __init__(self, text: str, joint: int, seconds: float = 0.0) -> None:
-        mend = "correct the wiring or the configuration, then: dexstack diagnose hand --all"
-        super().__init__(FaultKind.WRONG_HAND, text, mend)
+        remedy = "correct the wiring or the configuration, then: dexstack diagnose hand --all"
+        super().__init__(FaultKind.WRONG_HAND, text, remedy)
         self.joint = joint
         self.seconds = seconds
         """Time from the last good measurement to the end of the torque [s]."""

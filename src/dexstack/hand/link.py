@@ -39,16 +39,16 @@ class FaultKind(StrEnum):
 class HandFault(Exception):
     """The hand cannot be driven; its servo is off, or has been commanded off."""
 
-    def __init__(self, kind: FaultKind, text: str, mend: str = "") -> None:
+    def __init__(self, kind: FaultKind, text: str, remedy: str = "") -> None:
         super().__init__(text)
         self.kind = kind
-        self.mend = mend
+        self.remedy = remedy
         """Remedy: a command or an action."""
 
     @property
     def advice(self) -> str:
         """The fault and its remedy in one line."""
-        return f"{self}. To mend: {self.mend}"
+        return f"{self}. Remedy: {self.remedy}"
 
 
 class TransportError(Exception):
@@ -58,13 +58,13 @@ class TransportError(Exception):
     lost = True
     """The handle is useless and has to be opened again."""
 
-    def __init__(self, text: str, mend: str = "") -> None:
+    def __init__(self, text: str, remedy: str = "") -> None:
         super().__init__(text)
-        self.mend = mend
+        self.remedy = remedy
         """Remedy: a command or an action."""
 
     def fault(self) -> HandFault:
-        return HandFault(self.fault_kind, str(self), self.mend)
+        return HandFault(self.fault_kind, str(self), self.remedy)
 
 
 def never() -> bool:

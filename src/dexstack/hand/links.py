@@ -202,6 +202,4 @@ def simulated_link(hand: HandModel, bus: BusParams, settings: Settings, argument
 
 
 def _missing(error: ImportError) -> ConfigError:
-    return ConfigError(
-        f"{error}; install the extra: pip install 'dexstack[hardware]' (a LEAP hand's is 'dexstack[leap]')"
-    )
+    return ConfigError(f"{error}; install the extra: pip install 'dexstack[hardware]'")

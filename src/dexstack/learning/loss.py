@@ -303,7 +303,7 @@ def import_optax() -> None:
     try:
         import optax  # noqa: F401
     except ImportError:
-        raise ConfigError("learning needs optax: pip install -c constraints.txt 'dexstack[learn]'") from None
+        raise ConfigError("learning needs optax: pip install -c constraints.txt 'dexstack[all]'") from None
 
 
 def make_learner(predict: Predict, first: ModelParams, params: LearnerParams = LearnerParams()) -> Learner:

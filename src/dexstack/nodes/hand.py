@@ -270,7 +270,7 @@ class HandNode(StackNode):
         values["command_owner"] = self._commands.name(self._commands.arbiter.owner)
         warnings = [w for w in (self._commands.conflict(self.time), values.get("warning")) if w]
         if driver.fault is not None:
-            values.update({"fault": driver.fault.kind.value, "to mend": driver.fault.mend})
+            values.update({"fault": driver.fault.kind.value, "remedy": driver.fault.remedy})
             return (ERROR if driver.state is HandState.FAULT else WARN), str(driver.fault), values
         if driver.state is HandState.READY:
             return WARN, driver.why or f"ready; the service {self.get_name()}/enable switches it on", values

@@ -1,4 +1,4 @@
-"""Joint angles of one finger beside a free space: vectorised kinematics and least squares for the
+"""Joint angles of one finger next to a free space: vectorised kinematics and least squares for the
 place of its tip."""
 
 from __future__ import annotations

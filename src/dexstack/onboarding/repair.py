@@ -195,7 +195,7 @@ def _require_libraries() -> None:
     missing = [name for name in ("manifold3d", "pymeshfix") if importlib.util.find_spec(name) is None]
     if missing:
         raise ConfigError(
-            f"to add an object {' and '.join(missing)} must be installed: pip install 'dexstack[decompose]'"
+            f"to add an object {' and '.join(missing)} must be installed: pip install 'dexstack[objects]'"
         )
 
 

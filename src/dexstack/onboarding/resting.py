@@ -15,7 +15,7 @@ finger, width and c a least-squares problem over joint angles, in the middle 90 
 is solved from several starts. Its residuals are
 
 - the fingertip's distance from its place, forward and up, and with a small weight to the side, from
-  its place when stretched, at most :data:`SPREAD` beside the knuckle;
+  its place when stretched, at most :data:`SPREAD` to the side of the knuckle;
 - the depths of the finger in the cylinder;
 - the angles, with a small weight.
 
@@ -56,7 +56,7 @@ class Mounted:
 
     hand: HandModel
     claw: bool
-    """True if the fingers stand on the palm instead of beside it."""
+    """True if the fingers stand on the palm, False if next to it."""
     swing_joints: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -220,7 +220,7 @@ def _home(
     assert best is not None
     (_, miss, _), q, c, touching, width = best
     notes = [
-        f"at home a fingertip is {1e3 * miss:.0f} mm from its place beside a free cylinder of "
+        f"at home a fingertip is {1e3 * miss:.0f} mm from its place next to a free cylinder of "
         f"{1e3 * width:.0f} mm radius"
     ]
     if touching:

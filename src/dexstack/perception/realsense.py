@@ -53,7 +53,7 @@ def import_realsense() -> Any:
         if "libusb" not in str(error):
             raise ConfigError(
                 f"RealSense cameras need pyrealsense2 ({error}); pip install -c constraints.txt -e "
-                "'.[realsense]'"
+                "'.[camera]'"
             ) from None
         _load_libusb(error)
         import pyrealsense2

@@ -77,7 +77,7 @@ class Driven(HandDriver):
         """The fault must come while the hand is pushed, and the torque must go off."""
         self.push(seconds)
         assert self.fault is not None, "no fault"
-        assert self.fault.kind is kind and self.fault.mend, f"{self.fault.kind}: {self.fault}"
+        assert self.fault.kind is kind and self.fault.remedy, f"{self.fault.kind}: {self.fault}"
 
     def off(self) -> bool:
         """Whether the motors lost all torque within 50 ms."""

@@ -236,7 +236,7 @@ def test_a_hand_that_must_not_be_driven_is_refused(who, faults, message, mend):
     d = Driven(hand, side="right")
     with pytest.raises(HandFault, match=message) as caught, d:
         pass
-    assert mend in caught.value.mend
+    assert mend in caught.value.remedy
     state = hand.set()
     assert not state["servo"] and state["largest"] == 0.0 and state["periods"] == [0, 0, 0]
 
@@ -244,7 +244,7 @@ def test_a_hand_that_must_not_be_driven_is_refused(who, faults, message, mend):
 def test_no_hand_is_one_sentence(driver):
     with pytest.raises(HandFault, match="no hand on udp_multicast") as caught, driver():
         pass
-    assert caught.value.kind is FaultKind.NO_ANSWER and "switch the hand on" in caught.value.mend
+    assert caught.value.kind is FaultKind.NO_ANSWER and "switch the hand on" in caught.value.remedy
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_a_bus_that_is_not_there_is_one_sentence_with_a_remedy(interface, channe
     link = CanHand("right", BusParams(interface, channel), CanHandParams(realtime_priority=0))
     with pytest.raises((HandFault, ValueError), match=kind) as caught:
         link.start()
-    assert not isinstance(caught.value, HandFault) or caught.value.mend
+    assert not isinstance(caught.value, HandFault) or caught.value.remedy
     link.close()
 
 

@@ -62,7 +62,7 @@ MISWIRED = {
 def test_a_wrong_hand_is_called_by_its_name(name):
     with pytest.raises(Miswired, match=name) as caught:
         commissioned(**MISWIRED[name])
-    assert caught.value.mend
+    assert caught.value.remedy
 
 
 @pytest.mark.parametrize("fault", ["missing_motor", "wrong_model", "reversed_motor"])

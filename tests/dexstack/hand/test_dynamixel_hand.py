@@ -153,7 +153,7 @@ def test_a_hand_that_is_not_well_is_never_switched_on(text):
     on = line(**faults)
     with pytest.raises(HandFault, match=text) as caught, Driven(on):
         pass
-    assert caught.value.kind is kind and caught.value.mend
+    assert caught.value.kind is kind and caught.value.remedy
     assert not on.hand.servo and on.set()["largest"] == 0.0
 
 
@@ -298,7 +298,7 @@ def test_an_unknown_motor_and_an_unknown_port():
     hand = LeapHand(LEAP, BusParams("serial", "/dev/no_such_port"), CanHandParams(realtime_priority=0))
     with pytest.raises(HandFault, match="there is no /dev/no_such_port") as caught:
         hand.open()
-    assert caught.value.kind is FaultKind.BUS and "by-id" in caught.value.mend
+    assert caught.value.kind is FaultKind.BUS and "by-id" in caught.value.remedy
     hand.close()
 
 

@@ -92,7 +92,9 @@ def test_the_adapter_is_pulled_out_and_put_back():
         d.push(0.15)
         hand.trouble = BusError(Trouble.DOWN, "the adapter is gone", "plug it in")
         assert (
-            d.run(WITHIN, lambda: d.fault) and d.fault.kind is FaultKind.BUS and d.fault.mend == "plug it in"
+            d.run(WITHIN, lambda: d.fault)
+            and d.fault.kind is FaultKind.BUS
+            and d.fault.remedy == "plug it in"
         )
         back, hand.trouble = hand.t, None
         d.limp_within(back)  # a new handle says servo off

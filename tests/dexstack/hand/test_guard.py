@@ -25,7 +25,7 @@ def test_the_guard_dies(emulator, driver):
         os.kill(guard, signal.SIGKILL)
         hand.wait_limp(start)
         until(lambda: d.fault, 2.0, "the fault to be reported")
-        assert d.fault.kind is FaultKind.GUARD and d.fault.mend
+        assert d.fault.kind is FaultKind.GUARD and d.fault.remedy
         d.in_thread(d.enable)
         assert d.fault is None and d.link.status()["guard_pid"] not in (0, guard)
 

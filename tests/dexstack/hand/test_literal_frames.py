@@ -207,7 +207,7 @@ def test_an_error_of_a_v5s_motor_is_a_fault(hand, data, trouble):
         with pytest.raises(HandFault) as caught:
             for _ in range(50):
                 link.read(0.5)
-        assert caught.value.kind is FaultKind.MOTOR and str(caught.value) == trouble and caught.value.mend
+        assert caught.value.kind is FaultKind.MOTOR and str(caught.value) == trouble and caught.value.remedy
         assert not link.on
     finally:
         link.close()

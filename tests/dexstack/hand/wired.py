@@ -112,7 +112,7 @@ class Driven(HandDriver):
 
     def wait_fault(self, kind: FaultKind) -> None:
         assert self.run(2.0, lambda: self.fault), "no fault"
-        assert self.fault.kind is kind and str(self.fault) and self.fault.mend
+        assert self.fault.kind is kind and str(self.fault) and self.fault.remedy
 
     def recover(self) -> None:
         """On request, and with a new command only."""

@@ -249,7 +249,9 @@ def test_success_ends_in_hold_and_hold_ends_announced(hand):
     wait_until(lambda: hand_state(node) == "ready", 2, "the hold to end")
     assert "hold_time is over" in node.node.status()[1] and emulator.set()["limp"]
     to_state.publish(String(data=json.dumps({"phase": "running"})))
-    wait_until(lambda: hand_state(node) == "enabled", 10, "the next rollout to enable a hand that was at rest")
+    wait_until(
+        lambda: hand_state(node) == "enabled", 10, "the next rollout to enable a hand that was at rest"
+    )
     assert node.call("hand/stop").success
     to_state.publish(String(data=json.dumps({"phase": "running"})))
     time.sleep(1.0)

@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
         driver.enable()
         looks, camera = _sweep(driver, postures(args.postures, np.random.default_rng(args.seed)), take)
     except HandFault as fault:
-        note(f"{fault}\nTo fix: {fault.mend}")
+        note(f"{fault}\nTo fix: {fault.remedy}")
         return 1
     finally:
         driver.close()

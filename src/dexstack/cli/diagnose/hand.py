@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -29,16 +29,16 @@ class Layer:
     name: str
     good: bool
     detail: str
-    mend: str = ""
+    remedy: str = ""
     """Remedy of a broken layer."""
 
 
 class Broken(Exception):
     """A layer is broken."""
 
-    def __init__(self, detail: str, mend: str) -> None:
+    def __init__(self, detail: str, remedy: str) -> None:
         super().__init__(detail)
-        self.mend = mend
+        self.remedy = remedy
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     good = all(layer.good for layer in layers)
     results = {
         "good": good,
-        "layers": [asdict(layer) for layer in layers],
+        "layers": [{"name": x.name, "good": x.good, "detail": x.detail, "mend": x.remedy} for x in layers],
         "broken": None if good else layers[-1].name,
     }
     rows = [(layer.name, "good" if layer.good else "BROKEN", layer.detail) for layer in layers]
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
         if args.all
         else "Before it is driven: dexstack diagnose hand --all"
     )
-    last = ready if good else f"To mend '{layers[-1].name}': {layers[-1].mend}"
+    last = ready if good else f"Remedy for '{layers[-1].name}': {layers[-1].remedy}"
     publish(
         args, "diagnose hand", results, table("dexstack diagnose hand", ("layer", "", "found"), rows), last
     )
@@ -106,7 +106,7 @@ def _walk(args: argparse.Namespace, link: BusHand) -> list[Layer]:
             try:
                 layers.append(Layer(name, True, step()))
             except (HandFault, Broken) as fault:
-                layers.append(Layer(name, False, str(fault), fault.mend))
+                layers.append(Layer(name, False, str(fault), fault.remedy))
                 break
     finally:
         link.close()
@@ -156,9 +156,9 @@ def _stream(link: BusHand, hand: HandModel, seconds: float) -> str:
             break
     else:
         found = f"{sets} complete sets of joint angles in {seconds:g} s, expected {expected:.0f}"
-        raise Broken(f"{found}; {missed} incomplete", link.mend_stream)
+        raise Broken(f"{found}; {missed} incomplete", link.stream_remedy)
     if missed > 0.01 * expected:
-        raise Broken(f"{missed} of {sets + missed} sets were incomplete", link.mend_stream)
+        raise Broken(f"{missed} of {sets + missed} sets were incomplete", link.stream_remedy)
     check_at_rest(Feedback(0.0, 0.0, q), hand, link.rad_per_count)
     outside = np.flatnonzero((q < hand.lower - 0.2) | (q > hand.upper + 0.2))
     if outside.size:

@@ -46,8 +46,8 @@ class Trouble(StrEnum):
 class BusError(TransportError):
     """The bus cannot be used."""
 
-    def __init__(self, trouble: Trouble, text: str, mend: str = "") -> None:
-        super().__init__(text, mend)
+    def __init__(self, trouble: Trouble, text: str, remedy: str = "") -> None:
+        super().__init__(text, remedy)
         self.trouble = trouble
         if trouble is Trouble.BUS_OFF:  # the controller returns on the same handle
             self.fault_kind, self.lost = FaultKind.BUS_OFF, False

@@ -70,7 +70,7 @@ class CanHand(BusHand):
         ConfigError: this generation is known too little to drive a real one.
     """
 
-    mend_stream = (
+    stream_remedy = (
         "ip -details -statistics link show   (errors? bit rate 1 Mbit/s? termination?); "
         "see hardware/README.md"
     )
@@ -117,8 +117,8 @@ class CanHand(BusHand):
                 self._guard.close()
             self._guard = Guard(self.bus, self.params.guard_timeout)
             if not self._guard.wait_ready():
-                mend = f"python -m dexstack.hand.allegro.guard   on {self.bus}"
-                raise HandFault(FaultKind.GUARD, "the guard process does not start", mend)
+                remedy = f"python -m dexstack.hand.allegro.guard   on {self.bus}"
+                raise HandFault(FaultKind.GUARD, "the guard process does not start", remedy)
 
     def identify(self) -> tuple[HandInfo | None, str]:
         """Switch the servo off; return the hand's information, None from firmware that does not
@@ -150,8 +150,8 @@ class CanHand(BusHand):
             self._note_power(self.info)
         answer = self._ask(Command.SERIAL)
         if answer is None:
-            mend = "switch the hand on; check CAN_H, CAN_L and the termination (hardware/README.md)"
-            raise HandFault(FaultKind.NO_ANSWER, f"no hand on {self.bus} reports a serial number", mend)
+            remedy = "switch the hand on; check CAN_H, CAN_L and the termination (hardware/README.md)"
+            raise HandFault(FaultKind.NO_ANSWER, f"no hand on {self.bus} reports a serial number", remedy)
         self.serial = protocol.read_serial(answer)
         if not self.tells:
             self._note_power(None)
@@ -225,8 +225,8 @@ class CanHand(BusHand):
                 commands += 1
             self.read(LOOK)
             if clock() > deadline:
-                mend = "check the hand's power supply and its emergency stop"
-                raise HandFault(FaultKind.SERVO_OFF, "the hand does not switch its servo on", mend)
+                remedy = "check the hand's power supply and its emergency stop"
+                raise HandFault(FaultKind.SERVO_OFF, "the hand does not switch its servo on", remedy)
         self._said_off = 0
 
     def _before_close(self) -> None:
@@ -302,8 +302,8 @@ class CanHand(BusHand):
     def _poll_status(self) -> None:
         if self.on:
             if self._guard is not None and not self._guard.alive:
-                mend = "enable again, which starts another one"
-                raise HandFault(FaultKind.GUARD, "the guard process died", mend)
+                remedy = "enable again, which starts another one"
+                raise HandFault(FaultKind.GUARD, "the guard process died", remedy)
         elif not self.off_confirmed:
             self._send_off()
         if not self.tells and (self.on or self.off_confirmed):
@@ -356,8 +356,8 @@ class CanHand(BusHand):
             self._unanswered = 0
             self._take_info(self.info)
             took = arrival - self._asked
-            mend = "is the bus or this computer overloaded? see real-time scheduling in hardware/README.md"
-            self._count_late(took if took < 1.0 else 0.0, self.params.answer_timeout, mend)
+            remedy = "is the bus or this computer overloaded? see real-time scheduling in hardware/README.md"
+            self._count_late(took if took < 1.0 else 0.0, self.params.answer_timeout, remedy)
         elif command == Command.SERIAL and not self.on and not self.tells:
             self._unanswered = 0
             self._note_power(None)
@@ -366,8 +366,8 @@ class CanHand(BusHand):
         elif command == Command.ERROR and self.hardware.has_motor_errors:
             motor, trouble = protocol.read_motor_error(frame.data)
             if self.on and trouble:
-                mend = "check that joint, switch the hand off and on, then enable again"
-                raise HandFault(FaultKind.MOTOR, f"the motor of joint {motor} reports: {trouble}", mend)
+                remedy = "check that joint, switch the hand off and on, then enable again"
+                raise HandFault(FaultKind.MOTOR, f"the motor of joint {motor} reports: {trouble}", remedy)
         return False
 
     def _take_finger(self, finger: int, counts: tuple[int, ...]) -> bool:
@@ -432,8 +432,8 @@ class CanHand(BusHand):
         self._check_health()
         self._said_off = 0 if info.servo_on else self._said_off + 1
         if self._said_off >= SERVO_OFF_IN_ROW:
-            mend = "was the hand switched off and on? Then enable again"
-            raise HandFault(FaultKind.SERVO_OFF, "the hand's servo went off by itself", mend)
+            remedy = "was the hand switched off and on? Then enable again"
+            raise HandFault(FaultKind.SERVO_OFF, "the hand's servo went off by itself", remedy)
 
     def _bits(self, mask: int) -> int:
         return self.info.status & mask if self.info is not None and self.hardware.has_status else 0
@@ -447,13 +447,13 @@ class CanHand(BusHand):
             f"{self.info.temperature} °C)"
         )
         if bits & (Status.OVER_TEMPERATURE | Status.PALM_TEMPERATURE):
-            mend = "let it cool down with the power off, then enable again"
-            raise HandFault(FaultKind.OVER_TEMPERATURE, text, mend)
-        mend = (
+            remedy = "let it cool down with the power off, then enable again"
+            raise HandFault(FaultKind.OVER_TEMPERATURE, text, remedy)
+        remedy = (
             "switch the hand off and on; firmware that sets this bit on a hand in order needs "
             "another status_faults"
         )
-        raise HandFault(FaultKind.COMMUNICATION, text, mend)
+        raise HandFault(FaultKind.COMMUNICATION, text, remedy)
 
     def _take_temperatures(self, finger: int, celsius: tuple[int, ...]) -> None:
         for joint, value in enumerate(celsius, FINGERS * finger):

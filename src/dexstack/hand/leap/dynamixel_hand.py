@@ -64,7 +64,7 @@ class LeapHand(BusHand):
     """
 
     rad_per_count = dynamixel.RAD_PER_COUNT
-    mend_stream = (
+    stream_remedy = (
         "cat /sys/bus/usb-serial/devices/ttyUSB0/latency_timer   (must be 1 ms); short "
         "cables? see 'LEAP' in docs/hardware.md"
     )
@@ -136,25 +136,29 @@ class LeapHand(BusHand):
         wizard = "with the Dynamixel Wizard"
         if len(missing) == len(JOINTS):
             text = f"no motor on {self.bus} answers at {self.motors.baud_rate} baud"
-            mend = f"switch the hand's supply on; check the cable; {wizard}: numbers 0 to 15, this baud rate"
-            raise HandFault(FaultKind.NO_ANSWER, text, mend)
+            remedy = (
+                f"switch the hand's supply on; check the cable; {wizard}: numbers 0 to 15, this baud rate"
+            )
+            raise HandFault(FaultKind.NO_ANSWER, text, remedy)
         if missing:
-            mend = f"check its cable; {wizard}: its number, which no other motor may have, and its baud rate"
-            raise HandFault(FaultKind.NO_ANSWER, f"{self._list(missing)} does not answer", mend)
+            remedy = (
+                f"check its cable; {wizard}: its number, which no other motor may have, and its baud rate"
+            )
+            raise HandFault(FaultKind.NO_ANSWER, f"{self._list(missing)} does not answer", remedy)
         models = {m.model: m.name for m in dynamixel.MOTORS.values()}
         for joint, identity in self.identities.items():
             motor = self._list([joint])
             if identity.model != self.motor.model:
                 known = models.get(identity.model, f"model {identity.model}")
                 text = f"{motor} is a {known}, {self.motor.name} is configured"
-                mend = f"set the parameter motor: {known}, or replace that motor"
+                remedy = f"set the parameter motor: {known}, or replace that motor"
             elif identity.drive_mode & dynamixel.REVERSED:
-                text, mend = f"{motor} is reversed by its drive mode", WIZARD
+                text, remedy = f"{motor} is reversed by its drive mode", WIZARD
             elif identity.drive_mode & dynamixel.ON_BY_GOAL:
-                text, mend = f"the drive mode of {motor} switches its torque on with any goal", WIZARD
+                text, remedy = f"the drive mode of {motor} switches its torque on with any goal", WIZARD
             else:
                 continue
-            raise HandFault(FaultKind.WRONG_HAND, text, mend)
+            raise HandFault(FaultKind.WRONG_HAND, text, remedy)
 
     def introduction(self) -> str:
         self._check_health()
@@ -181,7 +185,7 @@ class LeapHand(BusHand):
                         f"no complete set of joint angles within {START_TIMEOUT:g} s; nothing from "
                         f"{self._list(self._silent_joints)}"
                     )
-                    raise HandFault(FaultKind.FEEDBACK_LOST, text, self.mend_stream)
+                    raise HandFault(FaultKind.FEEDBACK_LOST, text, self.stream_remedy)
 
     def _switch_on(self, abandon: Callable[[], bool]) -> None:
         watchdog = max(1, math.floor(self.motors.bus_watchdog / dynamixel.WATCHDOG_UNIT + 1e-9))
@@ -297,7 +301,7 @@ class LeapHand(BusHand):
                 self._raise_silence(bool(answers))
             return None
         self._silent = 0.0
-        self._count_late(took, self.motors.motor_timeout, self.mend_stream)
+        self._count_late(took, self.motors.motor_timeout, self.stream_remedy)
         now = clock.monotonic()
         if self.on and now >= self._next_health:
             self._next_health = now + self.params.status_period
@@ -313,10 +317,10 @@ class LeapHand(BusHand):
         duration = f"for {1e3 * self._silent:.0f} ms"
         if some:
             text = f"no complete answer from {self._list(self._silent_joints)} {duration}"
-            mend = "check that motor's cable and supply; dexstack diagnose hand"
-            raise HandFault(FaultKind.FINGER_LOST, text, mend)
-        mend = "check the supply and the adapter; dexstack diagnose hand"
-        raise HandFault(FaultKind.FEEDBACK_LOST, f"no motor answers {duration}", mend)
+            remedy = "check that motor's cable and supply; dexstack diagnose hand"
+            raise HandFault(FaultKind.FINGER_LOST, text, remedy)
+        remedy = "check the supply and the adapter; dexstack diagnose hand"
+        raise HandFault(FaultKind.FEEDBACK_LOST, f"no motor answers {duration}", remedy)
 
     def _forget_stream(self) -> None:
         super()._forget_stream()
@@ -344,18 +348,20 @@ class LeapHand(BusHand):
         motor, health = self._list([joint]), self.health[joint]
         if health.errors:
             kind = FaultKind.OVER_TEMPERATURE if health.errors & dynamixel.OVERHEATING else FaultKind.MOTOR
-            mend = (
+            remedy = (
                 "check that joint, let it cool down, switch the hand's supply off and on, then enable again"
             )
-            raise HandFault(kind, f"{motor} reports: {dynamixel.describe_errors(health.errors)}", mend)
+            raise HandFault(kind, f"{motor} reports: {dynamixel.describe_errors(health.errors)}", remedy)
         low, high = self.motors.lowest_supply, self.motors.highest_supply
         if not low <= health.volts <= high:
             text = f"{motor} gets {health.volts:.1f} V, {low:g} to {high:g} V are allowed"
-            mend = "the supply must give 5 V under load: is it strong enough, are its cables thick and short?"
-            raise HandFault(FaultKind.MOTOR, text, mend)
+            remedy = (
+                "the supply must give 5 V under load: is it strong enough, are its cables thick and short?"
+            )
+            raise HandFault(FaultKind.MOTOR, text, remedy)
         if not CELSIUS[0] <= health.celsius <= CELSIUS[1]:
-            mend = "its sensor is broken: replace the motor"
-            raise HandFault(FaultKind.TEMPERATURE, f"{motor} reports {health.celsius} °C", mend)
+            remedy = "its sensor is broken: replace the motor"
+            raise HandFault(FaultKind.TEMPERATURE, f"{motor} reports {health.celsius} °C", remedy)
         self._check_hot(motor, health.celsius)
         if self.on and health.watchdog == dynamixel.WATCHDOG_FIRED:
             text = (
@@ -363,8 +369,8 @@ class LeapHand(BusHand):
             )
             raise HandFault(FaultKind.GUARD, text, REALTIME_HINT)
         if self.on and not health.torque:
-            mend = "was the supply interrupted? Then enable again"
-            raise HandFault(FaultKind.SERVO_OFF, f"the torque of {motor} went off by itself", mend)
+            remedy = "was the supply interrupted? Then enable again"
+            raise HandFault(FaultKind.SERVO_OFF, f"the torque of {motor} went off by itself", remedy)
 
     @property
     def temperatures(self) -> list[int]:

@@ -92,7 +92,9 @@ class SerialLine(Line):
         try:
             import serial
         except ImportError as error:
-            raise LineError(f"{error}; the extra 'leap' is missing", "pip install 'dexstack[leap]'") from None
+            raise LineError(
+                f"{error}; the extra 'hardware' is missing", "pip install 'dexstack[hardware]'"
+            ) from None
         try:
             self._port = serial.Serial(bus.where, motors.baud_rate, timeout=0, exclusive=True)
         except (serial.SerialException, OSError, ValueError) as error:
@@ -157,12 +159,12 @@ def _adapter(channel: str) -> str:
 def _explain(bus: BusParams, error: Exception) -> LineError:
     number, text = getattr(error, "errno", None), " ".join(str(error).split())
     if number == 2:  # ENOENT
-        mend = (
+        remedy = (
             "start the emulated hand"
             if bus.interface == "pty"
             else "plug the adapter in; ls /dev/serial/by-id"
         )
-        return LineError(f"there is no {bus.where}", mend)
+        return LineError(f"there is no {bus.where}", remedy)
     if number == 13:  # EACCES
         return LineError(
             f"{bus.where} may not be used", "sudo usermod -aG dialout $USER   (and log in again)"

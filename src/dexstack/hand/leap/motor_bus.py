@@ -31,7 +31,7 @@ class MotorBus:
         try:
             from dynamixel_sdk import COMM_RX_TIMEOUT, COMM_SUCCESS, PacketHandler
         except ImportError as error:
-            raise ConfigError(f"{error}; install the extra: pip install 'dexstack[leap]'") from None
+            raise ConfigError(f"{error}; install the extra: pip install 'dexstack[hardware]'") from None
         self._sdk, self._success, self._timeout = PacketHandler(2.0), COMM_SUCCESS, COMM_RX_TIMEOUT
         self.patience = patience
         self.bad_packets = 0
