@@ -71,13 +71,13 @@ def node_class(module: str) -> type[StackNode]:
 
 @contextlib.contextmanager
 def spinning(domain: int, *make: Callable[[], Node], arguments: tuple[str, ...] = ()) -> Iterator[list[Node]]:
-    """Create nodes, spin them in one executor in a thread, and destroy them at the end.
+    """Create nodes, spin them in the executor of the first in a thread, and destroy them at the end.
 
     Args:
         arguments: ROS arguments.
     """
     rclpy.init(args=["--ros-args", *arguments], domain_id=domain)
-    executor, nodes = SingleThreadedExecutor(), []
+    executor, nodes = getattr(make[0], "EXECUTOR", SingleThreadedExecutor)(), []
 
     def spin() -> None:
         with contextlib.suppress(ExternalShutdownException):

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import itertools
 import json
 import time
 from array import array
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import rclpy
 from geometry_msgs.msg import PoseWithCovarianceStamped, TransformStamped
-from harness import put, spinning, wait_until
+from harness import HAND, joint_state, pose_message, put, spinning, wait_until
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import CameraInfo, Image, JointState
@@ -28,7 +25,6 @@ from dexstack.cli.main import main
 from dexstack.errors import ConfigError
 from dexstack.graph.modes import MODES
 from dexstack.model.frames import Frame
-from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.nodes import pose_estimator
 from dexstack.nodes.camera import CameraNode
@@ -42,7 +38,6 @@ from dexstack.nodes.wire import (
     RECENT,
     SENSOR,
     WORLD,
-    fill_pose,
     read_pose,
     seconds,
     set_stamp,
@@ -52,7 +47,7 @@ from dexstack.perception.camera_params import MOUNT, SimulatedCameraParams
 from dexstack.perception.se3 import Transform, difference
 from dexstack.perception.simulated import SimulatedCamera
 
-HAND, CUBE = load_hand(), load_object("cube")
+CUBE = load_object("cube")
 START = CUBE.start("allegro").pose_WO
 
 
@@ -80,9 +75,6 @@ class Bench:
         self.to_info = peer.create_publisher(CameraInfo, "camera/color/camera_info", COMMAND)
         self.to_truth = peer.create_publisher(PoseWithCovarianceStamped, "object_pose_truth", SENSOR)
         self.to_joints = peer.create_publisher(JointState, "joint_states", SENSOR)
-        self._joints = JointState(name=list(HAND.joint_names), position=HAND.home.tolist())
-        self._truth = PoseWithCovarianceStamped()
-        self._truth.header.frame_id = WORLD
 
     def trouble(self) -> str:
         level, text, _ = self.node.status()
@@ -90,26 +82,18 @@ class Bench:
 
     def tell(self, t: float, pose_WO: np.ndarray) -> None:
         """Publish the true pose and the joint angles."""
-        for message in (self._truth, self._joints):
-            set_stamp(message.header.stamp, t)
-        fill_pose(self._truth.pose.pose, pose_WO)
-        self.to_truth.publish(self._truth)
-        self.to_joints.publish(self._joints)
+        self.to_truth.publish(pose_message(pose_WO, t))
+        self.to_joints.publish(joint_state(t, position=HAND.home))
 
 
 @pytest.fixture
-def bench(domain) -> Iterator:
-    with contextlib.ExitStack() as stack:
+def bench(pair):
+    def make(kind: type[StackNode], **parameters) -> Bench:
+        made = Bench(*pair(kind, **parameters))
+        assert made.node.autostart()
+        return made
 
-        def make(kind: type[StackNode], **parameters) -> Bench:
-            peer = lambda: rclpy.create_node("peer")  # noqa: E731
-            node, other = stack.enter_context(spinning(domain, kind, peer))
-            put(node, **parameters)
-            made = Bench(node, other)
-            assert node.autostart()
-            return made
-
-        yield make
+    return make
 
 
 CAMERA = SimulatedCameraParams().camera
