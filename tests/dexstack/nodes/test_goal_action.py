@@ -6,28 +6,23 @@ the action's file, as rosidl reads them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import rclpy
 from action_handle import Handle, turn_of
 from builtin_interfaces.msg import Duration
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
-from harness import LOOK, joint_state, pose_message, put, wait_until
+from harness import LOOK, Pair, call, joint_state, pose_message, wait_until
 from rclpy.action import CancelResponse
-from rclpy.executors import SingleThreadedExecutor
 from sensor_msgs.msg import JointState
-from std_srvs.srv import Trigger
 
 from dexstack.nodes import task
 from dexstack.nodes.goal_action import GoalAction
 from dexstack.nodes.task import TaskNode
 from dexstack.nodes.wire import COMMAND, SENSOR, seconds
 from dexstack.tasks.palm_turn import PalmTurn
-from tests.acceptance.probe import Probe
 
 PACKAGE = Path(__file__).parents[3] / "msgs"
 FIRST = {"string": "", "float64": 0.0}
@@ -67,10 +62,10 @@ def asking_for(pose_WO: np.ndarray) -> Handle:
 class LoneTask:
     """Publishes the inputs of the node."""
 
-    def __init__(self, node: TaskNode, probe: Probe) -> None:
-        self.node, self.t, self.pose = node, 0.0, PalmTurn().start().pose_WO.copy()
-        self._to_pose = probe.node.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
-        self._to_command = probe.node.create_publisher(JointState, "joint_command", COMMAND)
+    def __init__(self, pair: Pair) -> None:
+        self.node, self.peer, self.t, self.pose = *pair, 0.0, PalmTurn().start().pose_WO.copy()
+        self._to_pose = self.peer.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
+        self._to_command = self.peer.create_publisher(JointState, "joint_command", COMMAND)
 
     def tick(self, *, others: bool = True) -> None:
         self.t += 0.02
@@ -80,18 +75,12 @@ class LoneTask:
 
 
 @pytest.fixture
-def scene(domain, probe) -> Iterator[LoneTask]:
+def scene(pair) -> LoneTask:
     """A node in a running rollout with 1000 s left."""
-    rclpy.init(domain_id=domain)
-    node = TaskNode()
-    put(node, reset_service="", seconds=1000.0)
-    assert node.autostart()
-    made = LoneTask(node, probe)
-    wait_until(lambda: made.tick() or node.phase == "running", 30, "the rollout")
-    yield made
-    node.stop_worker()
-    node.destroy_node()
-    rclpy.shutdown()
+    made = LoneTask(pair(TaskNode, reset_service="", seconds=1000.0))
+    assert made.node.autostart()
+    wait_until(lambda: made.tick() or made.node.phase == "running", 30, "the rollout")
+    return made
 
 
 def test_a_rollout_ends_without_a_pose_and_continues_without_commands_and_joint_states(scene, monkeypatch):
@@ -154,18 +143,7 @@ def test_an_unusable_goal_is_refused(scene, kind):
     assert wait_until(begin(scene, action, handle), 60, "the result")[0].phase == "refused"
 
 
-def test_a_rollout_is_cancelled_by_the_service(scene, probe):
-    executor = SingleThreadedExecutor()
-    executor.add_node(scene.node)
-    client = probe.node.create_client(Trigger, "task/cancel")
-    wait_until(client.service_is_ready, 10, "the service")
-
-    def cancel() -> Trigger.Response:
-        future = client.call_async(Trigger.Request())
-        wait_until(lambda: executor.spin_once(0.02) or future.done(), 10, "the answer")
-        return future.result()
-
-    assert cancel().success
-    answer = cancel()
+def test_a_rollout_is_cancelled_by_the_service(scene):
+    assert call(scene.peer, "task/cancel").success
+    answer = call(scene.peer, "task/cancel")
     assert not answer.success and "nothing to cancel" in answer.message
-    executor.shutdown()
