@@ -123,6 +123,9 @@ def test_values_reach_the_nodes_they_concern():
     assert all(nodes[name].parameters["object"] == "stick" for name in names)
     assert nodes["simulator"].parameters["seed"] == 3
     assert {n.namespace for n in nodes.values()} == {"/left_hand"}
+    nodes = SIM.describe({"respawn": "no", "use_sim_time": "true"})
+    assert not any(n.respawn for n in nodes) and all(n.parameters["use_sim_time"] is True for n in nodes)
+    assert all(n.respawn and "use_sim_time" not in n.parameters for n in SIM.describe({}))
 
 
 SHARED = {"/diagnostics", "/rosout", "/parameter_events", "/tf", "/tf_static"}
@@ -265,24 +268,15 @@ def test_a_launch_file_only_names_its_mode(mode):
     assert not [name for name in names if f'"{name}"' in text or f"'{name}'" in text]
 
 
-def test_every_mode_takes_the_same_arguments():
+def test_every_mode_takes_the_same_arguments_and_reports_those_without_effect():
     names = {mode: [a.name for a in MODES[mode].arguments] for mode in MODES}
     assert names["sim"] == names["mock"] == names["hardware"] and len(set(names["sim"])) == len(names["sim"])
     assert {"namespace", "use_sim_time", "respawn"} <= set(names["sim"])
     for mode in MODES.values():
         assert all(("no effect" in a.doc) == (a.name in mode.without_effect) for a in mode.arguments)
-
-
-def test_an_argument_without_effect_is_reported():
     assert SIM.notes({"interface": "pcan", "seed": "3"}) == ["'interface' has no effect in this mode"]
     assert not SIM.notes({"interface": "auto"})
     assert MODES["hardware"].notes({"seed": "3", "plant": "mujoco"}) == ["'seed' has no effect in this mode"]
-
-
-def test_respawn_and_simulated_time_reach_every_node():
-    nodes = SIM.describe({"respawn": "no", "use_sim_time": "true"})
-    assert not any(n.respawn for n in nodes) and all(n.parameters["use_sim_time"] is True for n in nodes)
-    assert all(n.respawn and "use_sim_time" not in n.parameters for n in SIM.describe({}))
 
 
 @pytest.mark.parametrize("mode", MODES)

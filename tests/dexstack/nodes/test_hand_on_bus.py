@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import sys
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -73,18 +73,11 @@ class Controller:
         self._command = pair.peer.create_publisher(JointState, "joint_command", COMMAND)
         pair.peer.create_subscription(JointState, "joint_states", self.states.append, SENSOR)
         pair.peer.create_subscription(JointState, "hand/applied_command", self.applied.append, SENSOR)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
+        pair.peer.create_timer(0.02, self._run)
 
     def _run(self) -> None:
-        while not self._stop.wait(0.02):
-            if self.target is not None:
-                self._command.publish(joint_state(time.time(), self._names, position=self.target))
-
-    def close(self) -> None:
-        self._stop.set()
-        self._thread.join()
+        if self.target is not None:
+            self._command.publish(joint_state(time.time(), self._names, position=self.target))
 
 
 def settings(bus: BusParams, tmp_path, **more) -> dict:
@@ -93,16 +86,27 @@ def settings(bus: BusParams, tmp_path, **more) -> dict:
 
 
 @pytest.fixture
-def hand(pair, bus, tmp_path) -> Iterator:
+def emulate(bus) -> Iterator[Callable[..., Emulator]]:
+    """Start emulated hands, which end with the test."""
+    with contextlib.ExitStack() as stack:
+
+        def make(*arguments: str) -> Emulator:
+            emulator = Emulator(bus, *arguments)
+            stack.callback(emulator.close)
+            return emulator
+
+        yield make
+
+
+@pytest.fixture
+def hand(emulate, pair, bus, tmp_path) -> Iterator:
     """An emulated hand, the node, a controller."""
-    emulator = Emulator(bus, "--encoder-noise", "0.0001")
+    emulator = emulate("--encoder-noise", "0.0001")
     node = pair(HandNode, **settings(bus, tmp_path))
     controller = Controller(node)
     yield emulator, node, controller
-    controller.close()
     node.node.stop_worker()
     assert emulator.set()["limp"] and not emulator.set()["servo"]
-    emulator.close()
 
 
 def test_the_node_drives_stops_enables_and_reports(hand):
@@ -165,9 +169,9 @@ def state_of(node) -> str:
     return node.node.lifecycle_state
 
 
-def test_on_hardware_only_a_person_enables_the_hand(pair, bus, tmp_path, capfd):
+def test_on_hardware_only_a_person_enables_the_hand(emulate, pair, bus, tmp_path, capfd):
     """READY after every start; enable is asked for again after a stop, a fault and a crash."""
-    emulator = Emulator(bus, "--encoder-noise", "0.0001")
+    emulator = emulate("--encoder-noise", "0.0001")
     node = pair(HandNode, **settings(bus, tmp_path, consent="person", calibration_dir=str(tmp_path)))
     assert not node.node.autostart() and node.node.exit_code == 2
     assert "the hand EMU00001 was never commissioned" in capfd.readouterr().err
@@ -180,38 +184,31 @@ def test_on_hardware_only_a_person_enables_the_hand(pair, bus, tmp_path, capfd):
     controller.target = PUSH
     node.activate()
     kept = lambda: json.loads(next(tmp_path.glob("EMU00001*.json")).read_text())["state"]  # noqa: E731
-    try:
-        wait_until(lambda: controller.states, 5, "angles")
-        assert not emulator.set()["servo"] and kept() == "ready", "angles, but no torque"
-        assert "hand/enable switches it on" in node.node.status()[1]
-        assert node.call("hand/enable").success and kept() == "enabled"
-        wait_until(lambda: not emulator.set()["limp"], 10, "the hand to be pushed")
-        assert node.call("hand/stop").success and kept() == "ready"
-        time.sleep(0.2)
-        assert not emulator.set()["servo"], "commands undo a stop"
-        assert node.node.trigger_deactivate() == TransitionCallbackReturn.SUCCESS and kept() == "off"
-        assert node.node.trigger_activate() == TransitionCallbackReturn.SUCCESS
-        time.sleep(0.3)
-        assert not emulator.set()["servo"] and kept() == "ready"
-    finally:
-        controller.close()
-        node.node.stop_worker()
-        emulator.close()
+    wait_until(lambda: controller.states, 5, "angles")
+    assert not emulator.set()["servo"] and kept() == "ready", "angles, but no torque"
+    assert "hand/enable switches it on" in node.node.status()[1]
+    assert node.call("hand/enable").success and kept() == "enabled"
+    wait_until(lambda: not emulator.set()["limp"], 10, "the hand to be pushed")
+    assert node.call("hand/stop").success and kept() == "ready"
+    time.sleep(0.2)
+    assert not emulator.set()["servo"], "commands undo a stop"
+    assert node.node.trigger_deactivate() == TransitionCallbackReturn.SUCCESS and kept() == "off"
+    assert node.node.trigger_activate() == TransitionCallbackReturn.SUCCESS
+    time.sleep(0.3)
+    assert not emulator.set()["servo"] and kept() == "ready"
 
 
 @pytest.mark.parametrize("kept", ["enabled", "ready", "hold", "fault"])
-def test_after_a_crash_an_emulated_hand_too_waits_for_a_person(pair, bus, tmp_path, kept):
+def test_after_a_crash_an_emulated_hand_too_waits_for_a_person(emulate, pair, bus, tmp_path, kept):
     StateFile(str(tmp_path), f"EMU00001@{bus.where}").note(
         HandState(kept), "a test"
     )  # by a process of this run that is gone
-    emulator = Emulator(bus)
+    emulator = emulate()
     node = pair(HandNode, **settings(bus, tmp_path))
     node.activate()
     time.sleep(0.5)
     assert not emulator.set()["servo"] and node.node.status()[2]["state"] == "ready"
     assert node.call("hand/enable").success and emulator.set()["servo"]
-    node.node.stop_worker()
-    emulator.close()
 
 
 def test_stop_wins_while_enable_runs(hand):
@@ -264,17 +261,16 @@ def test_success_ends_in_hold_and_hold_ends_announced(hand):
     assert hand_state(node) == "ready", "it was stopped"
 
 
-def test_the_node_is_active_only_with_a_hand_and_refuses_the_wrong_one(pair, bus, tmp_path):
+def test_the_node_is_active_only_with_a_hand_and_refuses_the_wrong_one(emulate, pair, bus, tmp_path):
     node = pair(HandNode, **settings(bus, tmp_path))
     assert node.node.trigger_configure() == TransitionCallbackReturn.SUCCESS
     assert node.node.trigger_activate() != TransitionCallbackReturn.SUCCESS and state_of(node) == "inactive"
     assert node.node.idle_status()[0] == WARN and "no hand on" in node.node.idle_status()[1]
-    emulator = Emulator(bus, "--hand", "left")
+    emulator = emulate("--hand", "left")
     assert node.node.trigger_activate() != TransitionCallbackReturn.SUCCESS
     assert node.node.ended.is_set() and node.node.exit_code == 2 and "left hand" in node.node.idle_status()[1]
     node.node.stop_worker()
     assert not emulator.set()["servo"] and emulator.set()["largest"] == 0.0
-    emulator.close()
 
 
 def test_an_unknown_interface_or_generation_is_refused(pair, capfd):

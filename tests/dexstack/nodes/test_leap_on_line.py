@@ -48,37 +48,34 @@ def settings(motors: Process, tmp_path, **more) -> dict:
 def test_the_node_drives_stops_enables_and_reports(pair, motors, tmp_path):
     node = pair(HandNode, **settings(motors, tmp_path))
     controller = Controller(node, "leap_right")
-    try:
-        node.activate()
-        motors.wait(lambda s: s["servo"])
-        assert motors.set()["limp"], "no command yet"
-        controller.target = TARGET
-        motors.wait(lambda s: not s["limp"])
-        motors.wait(lambda s: np.abs(np.array(s["q"]) - TARGET).max() < 0.05)
-        wait_until(lambda: node.node.status()[:2] == (OK, "track"), 5, "a status")
-        values = node.node.status()[2]
-        assert values["serial"] == node.node.hardware_id() == "LEAP_leap" and values["temperature_15"] == 40
+    node.activate()
+    motors.wait(lambda s: s["servo"])
+    assert motors.set()["limp"], "no command yet"
+    controller.target = TARGET
+    motors.wait(lambda s: not s["limp"])
+    motors.wait(lambda s: np.abs(np.array(s["q"]) - TARGET).max() < 0.05)
+    wait_until(lambda: node.node.status()[:2] == (OK, "track"), 5, "a status")
+    values = node.node.status()[2]
+    assert values["serial"] == node.node.hardware_id() == "LEAP_leap" and values["temperature_15"] == 40
 
-        assert node.call("hand/stop").success
-        motors.wait(lambda s: not s["servo"])
-        assert node.call("hand/enable").success
-        motors.wait(lambda s: not s["limp"])
+    assert node.call("hand/stop").success
+    motors.wait(lambda s: not s["servo"])
+    assert node.call("hand/enable").success
+    motors.wait(lambda s: not s["limp"])
 
-        motors.set(failing_motor=9)
-        motors.wait(lambda s: not s["servo"])
-        wait_until(lambda: state_of(node) == "inactive", 5, "the node to leave ACTIVE")
-        level, text, values = node.node.idle_status()
-        assert level == ERROR and values["fault"] == "motor" and "motor 8 (rf_rot) reports: overload" in text
-        answer = node.call("hand/enable")
-        assert not answer.success and "overload" in answer.message and "supply off and on" in answer.message
-        motors.set(failing_motor=-1, power_cycle=True)
-        assert node.call("hand/enable").success and state_of(node) == "active"
-        motors.wait(lambda s: not s["limp"])
-        assert node.node.trigger_deactivate() == TransitionCallbackReturn.SUCCESS
-        assert not motors.set()["servo"]
-    finally:
-        controller.close()
-        node.node.stop_worker()
+    motors.set(failing_motor=9)
+    motors.wait(lambda s: not s["servo"])
+    wait_until(lambda: state_of(node) == "inactive", 5, "the node to leave ACTIVE")
+    level, text, values = node.node.idle_status()
+    assert level == ERROR and values["fault"] == "motor" and "motor 8 (rf_rot) reports: overload" in text
+    answer = node.call("hand/enable")
+    assert not answer.success and "overload" in answer.message and "supply off and on" in answer.message
+    motors.set(failing_motor=-1, power_cycle=True)
+    assert node.call("hand/enable").success and state_of(node) == "active"
+    motors.wait(lambda s: not s["limp"])
+    assert node.node.trigger_deactivate() == TransitionCallbackReturn.SUCCESS
+    assert not motors.set()["servo"]
+    node.node.stop_worker()
     assert motors.set()["over_limit"] == 0
 
 
