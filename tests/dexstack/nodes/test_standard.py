@@ -97,15 +97,11 @@ def test_a_graph_in_a_namespace_starts_no_aggregator(prefix):
     assert "analyzers" not in standard(graph(namespace="left"))
 
 
-def test_rviz_is_not_restarted(prefix):
-    install(prefix, "rviz2")
+def test_rviz_is_not_restarted_and_the_bridge_is_local_and_may_only_stop_the_hand(prefix):
+    install(prefix, "rviz2", "foxglove_bridge")
     node = rviz(graph(namespace="left"), simulated=True)
     assert not node.respawn and node.namespace == "/left"
     assert node.command[1] == "-d" and Path(node.command[2]).is_file()
-
-
-def test_the_bridge_serves_this_machine_and_only_allows_to_stop_the_hand(prefix):
-    install(prefix, "foxglove_bridge")
     bridge = foxglove_bridge(graph(namespace="left"), simulated=True)
     assert bridge.namespace == "/left" and bridge.parameters["address"] == "127.0.0.1"
     assert not {"clientPublish", "parameters"} & set(bridge.parameters["capabilities"])

@@ -77,11 +77,16 @@ class Player:
         )
 
     def play(self, trajectory: JointTrajectory) -> None:
-        """Publish until the node answers: it may discover this publisher late."""
+        """Publish until the node answers: it may discover this publisher, or the hand's, late."""
         self.states.clear()
         ticks = itertools.count()
         wait_until(
-            lambda: (next(ticks) % 50 == 0 and self._to.publish(trajectory)) or self.states, 50, "an answer"
+            lambda: (
+                (next(ticks) % 50 == 0 and self._to.publish(trajectory))
+                or any("no joint angles" not in why for _, why in self.states)
+            ),
+            50,
+            "an answer",
         )
 
     def comes_to(self, phase: str) -> str:
