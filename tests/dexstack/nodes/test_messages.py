@@ -23,7 +23,7 @@ LOST = {kind: pose_message([0, 0, 0.1, 1, 0, 0, 0], frame="nowhere", kind=kind) 
 INVALID = {
     "hand/torque": (BAD_JOINTS["effort"], SERVO, ("simulator",)),
     "hand/feedback": (BAD_JOINTS["position"], SERVO, ("hand",)),
-    "joint_command": (BAD_JOINTS["position"], COMMAND, ("hand", "console")),
+    "joint_command": (BAD_JOINTS["position"], COMMAND, ("console",)),
     "joint_states": (BAD_JOINTS["position"], SENSOR, ("contact_detector", "mpc", "console")),
     "object_pose": (LOST[PoseWithCovarianceStamped], SENSOR, ("contact_detector", "mpc", "task", "console")),
     "task/goal": (LOST[PoseStamped], LATCHED, ("mpc", "console")),
@@ -33,7 +33,7 @@ INVALID = {
     "mpc/solve_times": (Float64MultiArray(data=[1.0, 2.0]), REPORTS, ("console",)),
 }
 """Topic: message, quality of service, and the nodes that read it (the task reads joint_command only
-until the first)."""
+until the first, the hand that of its owner only; test_servo_nodes.py sends an invalid one to it)."""
 
 
 @pytest.mark.slow

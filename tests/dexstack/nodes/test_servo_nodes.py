@@ -100,6 +100,8 @@ def test_hand_is_limp_until_commanded_and_ends_with_zero_torque(driven):
     assert not bench.largest()
     bench.push()
     assert np.all(np.abs(bench.tick().effort) <= HAND.effort + 1e-12)
+    bench.command.publish(joint_state(bench.t, position=PUSH[:15]))
+    wait_until(lambda: bench.largest() and hand.node.dropped["joint_command"], 5, "it to be dropped")
 
     assert hand.node.trigger_deactivate() == TransitionCallbackReturn.SUCCESS
     wait_until(lambda: not any(bench.torques[-1].effort), 2, "zero torque after deactivation")
