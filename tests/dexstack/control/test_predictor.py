@@ -32,17 +32,11 @@ def predictor(detector):
     )
 
 
-def test_without_motion_of_the_joints_the_state_does_not_change(detector, predictor):
+def test_the_state_is_of_the_time_of_the_joint_angles_and_unchanged_without_motion(detector, predictor):
     pose_WO = SCENE.start.pose_WO
     seen = Observation(1.0, pose_WO, HOME, detector.detect(pose_WO, HOME))
     assert predictor.predict(seen, HOME.copy(), 1.0) is seen
-
-
-def test_the_state_is_of_the_time_of_the_joint_angles(detector, predictor):
-    pose_WO = SCENE.start.pose_WO
-    seen = Observation(1.0, pose_WO, HOME, detector.detect(pose_WO, HOME))
-    for q in (HOME, HOME + 0.01):
-        assert predictor.predict(seen, q, 1.03).t == 1.03
+    assert [predictor.predict(seen, q, 1.03).t for q in (HOME, HOME + 0.01)] == [1.03, 1.03]
 
 
 def test_an_untouched_object_does_not_move(predictor, detector):
@@ -69,23 +63,14 @@ def touched(detector):
     return Observation(0.0, pose_WO, HOME, contacts), away, J
 
 
-def _moved(predictor, touched, by: float) -> Observation:
-    """The state after the tip has gone ``by`` [m] away from the object."""
+def test_a_pushing_finger_moves_the_object_and_its_contact(predictor, touched):
+    """The tip goes 3 mm against the object."""
     seen, away, J = touched
     then = HOME.copy()
-    then[4:8] += np.linalg.pinv(J) @ (by * away)
-    return predictor.predict(seen, then, 0.0)
-
-
-def test_a_pushing_finger_moves_the_object(predictor, touched):
-    seen, away, _ = touched
-    assert 0.002 < (_moved(predictor, touched, -0.003).pose_WO[:3] - seen.pose_WO[:3]) @ -away < 0.0031
-
-
-def test_the_contact_goes_with_the_object_and_its_distance_with_both(predictor, touched):
-    seen, away, _ = touched
-    pushed = _moved(predictor, touched, -0.003)
+    then[4:8] += np.linalg.pinv(J) @ (-0.003 * away)
+    pushed = predictor.predict(seen, then, 0.0)
     shift = pushed.pose_WO[:3] - seen.pose_WO[:3]
+    assert 0.002 < shift @ -away < 0.0031
     np.testing.assert_allclose(pushed.contacts.p_W[0] - seen.contacts.p_W[0], shift, atol=1e-4)
     assert pushed.contacts.phi[0] == pytest.approx(-0.003 - shift @ away, abs=1e-5)
     np.testing.assert_array_equal(pushed.contacts.phi[1:], seen.contacts.phi[1:])

@@ -8,7 +8,7 @@ import pytest
 
 from dexstack.control.base import SolveStatus
 from dexstack.errors import ConfigError
-from dexstack.graph.settings import Spec, make_task, read_settings
+from dexstack.graph.settings import Spec
 from dexstack.learning.loss import LearnerParams
 from dexstack.learning.on_policy import (
     collect,
@@ -20,7 +20,7 @@ from dexstack.learning.on_policy import (
     uninformed_theta,
 )
 from dexstack.learning.transitions import check_recording
-from dexstack.sim.loop import Loop
+from dexstack.trials.sweep import loop_of
 
 QUICK = (("model", "dsdf"), ("horizon", 2), ("iterations", 1), ("startup_time", 0.0))
 
@@ -28,8 +28,7 @@ QUICK = (("model", "dsdf"), ("horizon", 2), ("iterations", 1), ("startup_time", 
 @pytest.fixture(scope="module")
 def loop():
     spec = Spec(overrides=(*QUICK, ("epochs", 1), ("learning_rate", 0.03), ("stall_window", 0.4)))
-    settings = read_settings(spec)
-    return Loop(make_task(spec, settings), settings)
+    return loop_of(spec)
 
 
 @pytest.fixture(scope="module")

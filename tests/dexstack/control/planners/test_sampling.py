@@ -102,28 +102,17 @@ def test_velocities_come_from_past_observations(rollouts, resting):
     assert not rollouts.velocity(observations[:1]).any()
 
 
-def test_an_answer_acts_when_it_is_due_and_the_old_plan_goes_on_until_then(resting):
-    planner = make(resting, planner="sampling", horizon=2, sampling_delay=0.04, **SAMPLING)
-    times = []
-    for k in range(7):
-        planner.plan(seen(resting, t=0.02 * k), GOAL)
-        times.append(planner.acts_since)
-    np.testing.assert_allclose(times, [0.0, 0.0, 0.04, 0.04, 0.08, 0.08, 0.12], atol=1e-9)
-
-
-def test_a_long_gap_between_observations_discards_the_plan(resting):
-    planner = make(resting, planner="sampling", horizon=2, sampling_delay=0.04, **SAMPLING)
-    planner.plan(seen(resting, t=0.0), GOAL)
-    planner.plan(seen(resting, t=5.0), GOAL)
-    assert planner.acts_since == 5.0
-
-
-def test_concurrent_searches_are_repeatable(resting):
+def test_an_answer_acts_when_it_is_due_and_searches_are_repeatable(resting):
+    """The old plan continues until then, and is discarded after a long gap between observations."""
     rows = []
     for _ in range(2):
         planner = make(resting, planner="sampling", horizon=2, sampling_delay=0.04, **SAMPLING)
-        rows.append([planner.plan(seen(resting, t=0.02 * k), GOAL).q_des for k in range(6)])
-    np.testing.assert_array_equal(*rows)
+        for t in (*(0.02 * k for k in range(7)), 5.0):
+            rows.append([*planner.plan(seen(resting, t=t), GOAL).q_des, planner.acts_since])
+    np.testing.assert_array_equal(rows[:8], rows[8:])
+    np.testing.assert_allclose(
+        np.array(rows)[:8, -1], [0.0, 0.0, 0.04, 0.04, 0.08, 0.08, 0.12, 5.0], atol=1e-9
+    )
 
 
 def test_in_real_time_a_plan_goes_on_until_a_late_search_is_done(resting, monkeypatch):
