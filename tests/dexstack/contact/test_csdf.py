@@ -115,16 +115,6 @@ def test_gradients_equal_finite_differences(case, sigma):
     np.testing.assert_allclose(gradient, slope, atol=2e-6)
 
 
-def test_the_normal_is_the_gradients_direction(case):
-    """One pass gives the distance, and its gradient's direction as a unit outward normal."""
-    mesh, planes = case
-    points = jnp.asarray(np.concatenate([outside(mesh, 400), inside(mesh, 400)]))
-    _, nhat = distance_and_normal(points, *arrays(planes))
-    np.testing.assert_allclose(np.linalg.norm(nhat, axis=1), 1.0, atol=1e-9)
-    gradient = jax.vmap(jax.grad(lambda x: plane_distance(x, *arrays(planes))))(points)
-    np.testing.assert_allclose(nhat, gradient / jnp.linalg.norm(gradient, axis=1, keepdims=True), atol=1e-9)
-
-
 def test_the_closest_point_lies_on_the_surface(case):
     """[13]: x − d n, from 5 mm away, is near the true closest point (whose normal the samples
     carry)."""

@@ -11,7 +11,6 @@ import pytest
 from scipy.optimize import nnls
 
 from dexstack.config import make_params
-from dexstack.contact.contact import Contacts
 from dexstack.control.factory import make_model
 from dexstack.control.models import MODELS
 from dexstack.control.models.implicit import small_inverse
@@ -19,6 +18,7 @@ from dexstack.control.params import PlannerParams
 from dexstack.control.problem import FRICTION_DIRECTIONS, ModelParams, StepProblem, force, step_problem
 from dexstack.control.theta_file import make_theta
 from dexstack.model.kinematics import KinematicTree
+from tests.dexstack.control.planning import wide
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -41,13 +41,9 @@ SOLVED = 200
 the others have no warm start."""
 
 
-def float64(tree):
-    return jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), tree)
-
-
 def a_theta(sigma=1e5):
     """Only σ is read by a model."""
-    return float64(ModelParams(np.ones(6), np.ones(16), np.ones(16), 0.2, 0.5, sigma))
+    return wide(ModelParams(np.ones(6), np.ones(16), np.ones(16), 0.2, 0.5, sigma))
 
 
 def made(name, **values):
@@ -121,7 +117,7 @@ def block(mu, contacts=1):
     t[0, 0] = t[1, 1] = 1.0
     rows = np.stack([Jn[0] - mu * s * t[k] for s in (1, -1) for k in (0, 1)])
     J = np.tile(rows, (contacts, 1))
-    return float64(StepProblem(Q=Q, Jn=Jn, J=J, phi=np.zeros(contacts)))
+    return wide(StepProblem(Q=Q, Jn=Jn, J=J, phi=np.zeros(contacts)))
 
 
 def push(bx, by=0.0, weight=WEIGHT):
@@ -190,12 +186,11 @@ def grasps(resting):
     cases = []
     with jax.enable_x64(True):
         tree = KinematicTree(resting.hand)
-        theta = float64(make_theta(resting.hand, resting.obj, PlannerParams(), 0.1))
+        theta = wide(make_theta(resting.hand, resting.obj, PlannerParams(), 0.1))
         for pose, q, found in states:
-            contacts = Contacts(
-                *(jnp.asarray(a, jnp.float64) if a.dtype.kind == "f" else jnp.asarray(a) for a in found)
+            problem = step_problem(
+                tree, tree.poses(jnp.asarray(q)), jnp.asarray(pose), wide(found), theta, 0.1
             )
-            problem = step_problem(tree, tree.poses(jnp.asarray(q)), jnp.asarray(pose), contacts, theta, 0.1)
             b = np.asarray(force(theta, jnp.asarray(rng.uniform(-0.1, 0.2, 16))))
             cases.append((problem, b, np.asarray(problem.phi), theta))
     return cases
@@ -286,24 +281,6 @@ def test_the_complementarity_free_step_is_its_closed_form(grasps):
         )
     dq = solve("cf", block(0.5), push(0.6), np.zeros(1), cf_smoothing=1e-7)
     assert 1e-4 < dq[0] < 0.6 / MASS_TERM  # friction slows it; only the exact step holds it
-
-
-@pytest.mark.slow
-def test_more_projections_leave_less_penetration(grasps):
-    """The unrolled D-SDF against the one step: how deep its rows end inside, in the mean; a grasp
-    of many rows is slow."""
-    mean = {}
-    for steps in (1, 40, 160):
-        few = {"dsdf_steps": steps, "dsdf_sigma": 1e5}
-        depth = [
-            np.min(
-                np.asarray(problem.J) @ solve("dsdf-k", problem, b, phi, calls=1, **few)
-                + np.repeat(phi, FRICTION_DIRECTIONS)
-            )
-            for problem, b, phi, _ in grasps
-        ]
-        mean[steps] = -np.mean(depth)
-    assert mean[40] < 0.5 * mean[1] and mean[160] < 0.7 * mean[40]
 
 
 def test_the_implicit_model_minimises_its_energy(grasps):

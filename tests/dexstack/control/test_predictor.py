@@ -24,12 +24,14 @@ def detector():
     return ContactDetector(SCENE.robot, SCENE.obj)
 
 
+def predictor_of(detector, delay):
+    theta, model = make_theta(SCENE.robot, SCENE.obj, PlannerParams(), STEP), make_model(PlannerParams())
+    return StatePredictor(SCENE.robot, model, lambda: theta, STEP, detector.params.capacity, delay)
+
+
 @pytest.fixture(scope="module")
 def predictor(detector):
-    theta = make_theta(SCENE.robot, SCENE.obj, PlannerParams(), STEP)
-    return StatePredictor(
-        SCENE.robot, make_model(PlannerParams()), lambda: theta, STEP, detector.params.capacity
-    )
+    return predictor_of(detector, 0.0)
 
 
 def test_the_state_is_of_the_time_of_the_joint_angles_and_unchanged_without_motion(detector, predictor):
@@ -96,16 +98,8 @@ def test_free_joints_follow_only_the_commands_under_way():
     np.testing.assert_array_equal(commands.followed(0.0, q, rate), q, "time went back")
 
 
-@pytest.fixture(scope="module")
-def late(detector):
-    theta = make_theta(SCENE.robot, SCENE.obj, PlannerParams(), STEP)
-    return StatePredictor(
-        SCENE.robot, make_model(PlannerParams()), lambda: theta, STEP, detector.params.capacity, 0.06
-    )
-
-
-def test_commands_under_way_move_joints_and_what_they_push(late, touched):
-    seen, away, J = touched
+def test_commands_under_way_move_joints_and_what_they_push(detector, touched):
+    late, (seen, away, J) = predictor_of(detector, 0.06), touched
     assert late.predict(seen, HOME, 0.0) is seen
     asked = HOME.copy()
     asked[4:8] += np.linalg.pinv(J) @ (-0.006 * away)

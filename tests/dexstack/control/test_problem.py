@@ -15,7 +15,6 @@ from dexstack.control.problem import (
     integrate_quaternion,
     physical_params,
     relative_jacobian,
-    skew,
     step_problem,
     tangents,
 )
@@ -171,11 +170,6 @@ def test_tangents_are_orthonormal_for_every_normal(dtype, error):
     gram = np.einsum("cik,cjk->cij", frame, frame)
     np.testing.assert_allclose(gram, np.broadcast_to(np.eye(3), frame.shape), atol=error)
     assert t.dtype == dtype
-
-
-def test_skew_is_the_cross_product():
-    a, b = np.random.default_rng(0).normal(size=(2, 7, 3))
-    np.testing.assert_allclose(np.einsum("cij,cj->ci", skew(jnp.asarray(a)), b), np.cross(a, b), atol=1e-14)
 
 
 @pytest.mark.parametrize("angle", [0.0, 1e-12, 1e-7, 1e-6, 1.9e-6, 2.1e-6, 1e-4, 0.1, 1.0, 3.0, np.pi, 6.0])

@@ -39,7 +39,7 @@ def rollout(loop):
 
 def test_a_rollout_equals_the_trial_of_its_goal_and_seed(loop, rollout):
     """With planner, supervisor, latency and sensor."""
-    _, recordings, trials = rollout
+    data, recordings, trials = rollout
     trial = loop.run(2, 5, trials[0].seconds + 0.5 * loop.timing.pose_period)
     n = len(trial.recording["t"])
     for name in ("t", "pose_WO", "q", "q_command", "status"):
@@ -48,15 +48,7 @@ def test_a_rollout_equals_the_trial_of_its_goal_and_seed(loop, rollout):
     assert (trials[0].recording["status"] == SolveStatus.RETREAT).any() and trials[0].stalls > 0
     np.testing.assert_array_equal(trials[0].recording["latency"], loop.timing.latency)
     check_recording(recordings[0], 16, "a rollout")
-
-
-def test_transitions_are_one_model_step_apart(loop, rollout):
-    data, recordings, _ = rollout
     assert data.count > 50
-    some = recordings[0]
-    k = int(np.argmin(np.abs(some["pose_WO"] - data.pose_WO[3]).sum(axis=1)))
-    later = int(np.argmin(np.abs(some["t"] - some["t"][k] - loop.controller.step)))
-    np.testing.assert_allclose(data.next_q[3], some["q"][later], atol=1e-6)
 
 
 def test_trials_with_a_theta_restore_the_planners(loop):

@@ -24,7 +24,7 @@ from dexstack.plants.mujoco import MujocoPlant
 from dexstack.tasks.base import World
 from dexstack.trials.sweep import loop_of
 from tests.dexstack.model.generated_hand import LENGTH, write_cube, write_hand
-from tests.dexstack.model.tree import at
+from tests.dexstack.model.tree import at, random_angles
 
 RATIO, OFFSET = 0.8, 0.1
 
@@ -58,10 +58,6 @@ def coupled(folder):
 @pytest.fixture
 def hand(tmp_path):
     return load_hand(coupled(tmp_path))
-
-
-def random_angles(hand, count, seed=0):
-    return np.random.default_rng(seed).uniform(hand.lower, hand.upper, (count, len(hand.lower)))
 
 
 def test_joints_and_hinges_are_distinguished(hand):

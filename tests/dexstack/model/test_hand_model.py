@@ -15,7 +15,7 @@ from dexstack.model import HANDS
 from dexstack.model.description import data_dir
 from dexstack.model.hand import HandModel, load_hand
 from dexstack.model.urdf import Shape, check_inertia, read_urdf
-from tests.dexstack.model.tree import body_poses
+from tests.dexstack.model.tree import body_poses, random_angles
 
 if TYPE_CHECKING:
     import pinocchio
@@ -37,10 +37,6 @@ def in_model_order(model: pinocchio.Model, hand: HandModel, q: np.ndarray) -> np
     for name, angle in zip(hand.joint_names, q, strict=True):
         out[model.joints[model.getJointId(name)].idx_q] = angle
     return out
-
-
-def random_angles(hand: HandModel, count: int = 20) -> np.ndarray:
-    return np.random.default_rng(0).uniform(hand.lower, hand.upper, (count, 16))
 
 
 @pytest.mark.parametrize("side", SIDES)

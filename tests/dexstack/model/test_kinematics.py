@@ -1,4 +1,4 @@
-"""The hand's JAX kinematics against MuJoCo's, in float64."""
+"""The hand's kinematics and gravity torques against MuJoCo and pinocchio."""
 
 import jax
 import jax.numpy as jnp
@@ -10,10 +10,11 @@ from scipy.spatial.transform import Rotation
 from dexstack.contact.contact import GROUND
 from dexstack.geometry.rotations import rotation_matrix
 from dexstack.model import HANDS
+from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import load_hand
 from dexstack.model.kinematics import KinematicTree, quaternion_matrix
 from dexstack.model.scene import build_scene
-from tests.dexstack.model.tree import at
+from tests.dexstack.model.tree import at, random_angles
 
 
 @pytest.fixture(params=HANDS)
@@ -24,14 +25,10 @@ def peers(request, x64):
     return hand, KinematicTree(hand), model
 
 
-def angles(hand, count):
-    return np.random.default_rng(0).uniform(hand.lower, hand.upper, (count, 16))
-
-
 def test_body_poses_equal_mujocos(peers):
     hand, tree, model = peers
     poses = jax.jit(tree.poses)
-    for q in angles(hand, 20):
+    for q in random_angles(hand, 20):
         data = at(model, q)
         ours = poses(jnp.asarray(q))
         assert ours.p_WB.dtype == jnp.float64
@@ -48,7 +45,7 @@ def test_point_jacobians_equal_mujocos(peers):
     rng = np.random.default_rng(1)
     links = jnp.arange(GROUND, 17)
     jacobian = jax.jit(lambda q, p: tree.point_jacobian(tree.poses(q), p, links))
-    for q in angles(hand, 5):
+    for q in random_angles(hand, 5):
         data = at(model, q)
         points = rng.uniform(-0.2, 0.2, (len(links), 3))
         ours = np.asarray(jacobian(jnp.asarray(q), jnp.asarray(points)))
@@ -63,7 +60,7 @@ def test_point_jacobians_equal_mujocos(peers):
 def test_fingertips_equal_mujocos(peers):
     hand, tree, model = peers
     tips = jax.jit(lambda q: tree.fingertips(tree.poses(q)))
-    for q in angles(hand, 3):
+    for q in random_angles(hand, 3):
         data = at(model, q)
         p_WTip = np.asarray(tips(jnp.asarray(q)))
         for tip, p in zip(hand.fingertips, p_WTip, strict=True):
@@ -76,7 +73,7 @@ def test_single_precision_is_accurate_to_a_micrometre():
     hand = load_hand("right")
     tree = KinematicTree(hand)
     model = build_scene(hand, None).compile()
-    for q in angles(hand, 10):
+    for q in random_angles(hand, 10):
         data = at(model, q)
         ours = tree.poses(jnp.asarray(q, jnp.float32))
         assert ours.p_WB.dtype == jnp.float32
@@ -90,3 +87,31 @@ def test_rotations_of_quaternions_of_any_length_are_scipys():
         theirs = Rotation.from_quat(quat, scalar_first=True).as_matrix()
         np.testing.assert_allclose(rotation_matrix(3 * quat), theirs, atol=1e-14)
         np.testing.assert_allclose(quaternion_matrix(jnp.asarray(0.1 * quat)), theirs, atol=1e-6)
+
+
+@pytest.mark.parametrize("side", HANDS)
+def test_gravity_torques_equal_pinocchios(side, pinocchio):
+    hand = load_hand(side)
+    gravity = GravityCompensation(hand)
+    model = pinocchio.buildModelFromUrdf(str(hand.urdf_path))
+    R_WP = Rotation.from_quat(hand.quat_WP, scalar_first=True).as_matrix()
+    model.gravity.linear = R_WP.T @ np.array([0.0, 0.0, -9.81])
+    data = model.createData()
+    index = [model.joints[model.getJointId(name)].idx_q for name in hand.joint_names]
+    for q in random_angles(hand):
+        q_pin = np.zeros(model.nq)
+        q_pin[index] = q
+        expected = pinocchio.computeGeneralizedGravity(model, data, q_pin)[index]
+        np.testing.assert_allclose(gravity(q), expected, atol=1e-10)
+
+
+def test_the_hand_floats_under_its_gravity_torques():
+    hand = load_hand("right")
+    gravity = GravityCompensation(hand)
+    model = build_scene(hand, None).compile()
+    data = mujoco.MjData(model)
+    data.qpos[:] = hand.home
+    for _ in range(500):
+        data.qfrc_applied[:] = gravity(data.qpos)
+        mujoco.mj_step(model, data)
+    np.testing.assert_allclose(data.qpos, hand.home, atol=1e-9)

@@ -121,13 +121,21 @@ def test_a_broken_object_yaml_gives_one_clear_sentence(tmp_path, old, new, messa
     assert "\n" not in str(caught.value)
 
 
-def test_unknown_objects_and_tasks_are_named():
-    with pytest.raises(ConfigError, match="unknown object 'teapot'; known: cube, foambrick, stick"):
-        load_object("teapot")
-    with pytest.raises(ConfigError, match=r"cannot read /nowhere/teapot\.yaml"):
-        load_object("/nowhere/teapot.yaml")
-    with pytest.raises(ConfigError, match="'cube' has no start pose for the task 'juggling'; it has allegro"):
-        load_object("cube").start("juggling")
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: load_object("teapot"), "unknown object 'teapot'; known: cube, foambrick, stick"),
+        (lambda: load_object("/nowhere/teapot.yaml"), r"cannot read /nowhere/teapot\.yaml"),
+        (
+            lambda: load_object("cube").start("juggling"),
+            "'cube' has no start pose for the task 'juggling'; it has allegro",
+        ),
+        (lambda: scaled(load_object("cube"), size=0.0), "must be positive"),
+    ],
+)
+def test_unknown_objects_tasks_and_sizes_are_rejected(call, message):
+    with pytest.raises(ConfigError, match=message):
+        call()
 
 
 def test_a_start_is_mirrored_in_a_left_hand():
@@ -147,5 +155,3 @@ def test_a_scaled_object_has_its_inertia_and_rests_on_the_same_support():
     np.testing.assert_allclose(heavy.mesh.extents, 1.05 * cube.mesh.extents)
     bottom = [o.start("allegro").pose_WO[2] + o.mesh.bounds[0, 2] for o in (cube, heavy)]
     assert bottom[0] == pytest.approx(bottom[1])
-    with pytest.raises(ConfigError, match="must be positive"):
-        scaled(cube, size=0.0)

@@ -20,6 +20,11 @@ def body_poses(hand: HandModel, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.array(R), np.array(p)
 
 
+def random_angles(hand: HandModel, count: int = 20) -> np.ndarray:
+    """Return joint angles (count, N) within the limits."""
+    return np.random.default_rng(0).uniform(hand.lower, hand.upper, (count, len(hand.lower)))
+
+
 def at(model: mujoco.MjModel, q: np.ndarray, pose_WO: np.ndarray | None = None) -> mujoco.MjData:
     """Return MuJoCo's state with joints at ``q`` and the object at a pose."""
     data = mujoco.MjData(model)

@@ -29,11 +29,11 @@ def hold(
         plant.step(np.clip(1.0 * (q_des - q) + gravity(q), -hand.effort, hand.effort))
 
 
-def test_a_tumbling_object_keeps_its_angular_momentum_and_energy(hand):
+def test_a_tumbling_object_keeps_its_angular_momentum_and_energy_and_flies_on_a_parabola(hand):
     obj = load_object("foambrick")
     plant = MujocoPlant(hand, obj, MujocoPlantParams(dt=2e-4))
     v = np.zeros(22)
-    v[19:] = (3.0, 5.0, -4.0)
+    v[16:] = (0.1, 0.2, 0.3, 3.0, 5.0, -4.0)
     plant.reset(hand.home, FAR, v)
 
     def momentum_and_energy() -> tuple[np.ndarray, float]:
@@ -48,24 +48,8 @@ def test_a_tumbling_object_keeps_its_angular_momentum_and_energy(hand):
     assert np.linalg.norm(plant.twist_WO[3:] - v[19:]) > 0.5  # it does tumble
     np.testing.assert_allclose(h1, h0, atol=2e-3 * np.linalg.norm(h0))
     assert e1 == pytest.approx(e0, rel=2e-3)
-
-
-def test_angular_velocity_is_in_body_axes(hand):
-    plant = MujocoPlant(hand, load_object("cube"))
-    yawed = np.array([0.0, 0.0, 0.6, np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)])
-    v = np.zeros(22)
-    v[16:] = (0.1, 0.2, 0.3, 1.0, 0.0, 0.0)
-    plant.reset(hand.home, yawed, v)
-    np.testing.assert_array_equal(plant.twist_WO, v[16:])
-    plant.step(np.zeros(16))
-    R0 = Rotation.from_quat(yawed[3:], scalar_first=True)
-    R1 = Rotation.from_quat(plant.pose_WO[3:], scalar_first=True)
-    np.testing.assert_allclose(
-        (R1 * R0.inv()).as_rotvec() / plant.dt, (0, 1, 0), atol=1e-6
-    )  # body x points along world y
-    np.testing.assert_allclose(
-        (plant.pose_WO[:3] - yawed[:3]) / plant.dt, (0.1, 0.2, 0.3 - 9.81 * plant.dt), atol=1e-9
-    )
+    flown = FAR[:3] + 0.2 * v[16:19] - [0.0, 0.0, 0.5 * 9.81 * 0.2 * (0.2 + plant.dt)]  # semi-implicit Euler
+    np.testing.assert_allclose(plant.pose_WO[:3], flown, atol=1e-6)
 
 
 def test_power_balance_of_the_hand(hand):

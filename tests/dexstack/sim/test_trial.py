@@ -14,8 +14,9 @@ from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
 from dexstack.learning.transitions import RECORDED, check_recording, cut
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
+from dexstack.plants import make_plant
 from dexstack.report.plot import write_plot
-from dexstack.sim.disturbance import NONE
+from dexstack.sim.disturbance import NONE, Pushes
 from dexstack.sim.loop import Loop, LoopParams
 from dexstack.sim.sensor import PoseSensor
 from dexstack.sim.trial import Recording, run_trial
@@ -25,39 +26,26 @@ from dexstack.trials.keep import keep_trial
 from dexstack.trials.sweep import loop_of
 from tests.dexstack.control.stubs import StubSupervisor, stub_controller
 
-TASK = PalmTurn()
+TASK, DAMPING = PalmTurn(), load_hand("right").damping
 
 
 class StubPlant:
     """The hand does not move; the object turns at a constant rate about the vertical."""
 
-    dt = 0.002
+    dt, joint_velocity = 0.002, np.zeros(16)
 
     def __init__(self, rate=0.0, fall=0.0):
-        self.rate, self.fall, self.steps, self.taus = rate, fall, 0, []
+        self.rate, self.fall, self.twist_WO = rate, fall, np.array([0, 0, -fall, 0, 0, rate], float)
 
     def reset(self, q_hand, pose_WO, v=None):
-        self.q, self.start, self.steps, self.taus = np.array(q_hand), np.array(pose_WO), 0, []
+        self.joint_position, self.start, self.taus = np.array(q_hand), np.array(pose_WO), []
 
     def step(self, tau):
-        self.steps += 1
         self.taus.append(np.array(tau))
 
     @property
     def time(self):
-        return self.steps * self.dt
-
-    @property
-    def joint_position(self):
-        return self.q.copy()
-
-    @property
-    def joint_velocity(self):
-        return np.zeros_like(self.q)
-
-    @property
-    def twist_WO(self):
-        return np.array([0, 0, -self.fall, 0, 0, self.rate], float)
+        return len(self.taus) * self.dt
 
     @property
     def pose_WO(self):
@@ -161,7 +149,7 @@ class Pushed(StubPlant):
 
     def step(self, tau):
         super().step(tau)
-        self.q = self.q - self.dt * np.clip(tau / load_hand("right").damping, -1.0, 1.0)
+        self.joint_position = self.joint_position - self.dt * np.clip(tau / DAMPING, -1.0, 1.0)
 
 
 def test_the_trial_reports_why_the_servo_tripped(hand):
@@ -175,7 +163,7 @@ def test_the_servo_of_a_trial_does_not_take_a_push_for_wrong_wiring(hand):
     loop = StubLoop(hand, Pushed(), Stepping(hand), LoopParams(pose_period=0.1, latency=0.03), PoseSensor())
     loop.servo = TASK.servo(hand, ServoParams(kp=1.0))
     trial = run_trial(loop, iter([TASK.at_yaw(0.5)]), 0, 0.25)
-    assert trial.trouble == "" and np.abs(loop.plant.q - hand.home).max() > 0.08
+    assert trial.trouble == "" and np.abs(loop.plant.joint_position - hand.home).max() > 0.08
 
 
 @pytest.mark.parametrize(
@@ -239,6 +227,34 @@ def test_a_reached_goal_is_followed_by_the_next(hand):
         trial.reached_at, [(goal - 0.1 - first) / 0.2 + 0.3 for goal in (0.4, 0.8, 1.2)], atol=0.05
     )
     assert trial.goal.label == TASK.at_yaw(1.6).label
+
+
+# --- pushes -----------------------------------------------------------------------------------------
+
+
+def test_pushes_are_due_once_an_interval_and_never_at_the_start():
+    pushes, dt = Pushes(push_interval=0.5, push_speed=0.1), 0.003
+    times = np.arange(0, 2.2, dt)
+    due = [t for t in times if pushes.due(t - dt, t)]
+    np.testing.assert_allclose(due, [0.5, 1.0, 1.5, 2.0], atol=dt)
+    assert not any(NONE.due(t - dt, t) for t in times)
+
+
+def test_a_push_changes_the_speed_and_nothing_else(hand):
+    start, plant = TASK.start(), make_plant("mujoco", hand, load_object("cube"))
+    plant.reset(hand.pose(start.hand_pose), start.pose_WO)
+    for _ in range(50):
+        plant.step(np.full(16, 0.05))
+    q, v, pose, twist = plant.joint_position, plant.joint_velocity, plant.pose_WO, plant.twist_WO
+    Pushes(push_speed=0.2).push(plant, np.random.default_rng(0))
+    for before, after in (
+        (q, plant.joint_position),
+        (v, plant.joint_velocity),
+        (pose, plant.pose_WO),
+        (twist[2:], plant.twist_WO[2:]),
+    ):
+        np.testing.assert_allclose(after, before, atol=1e-12)
+    assert np.linalg.norm(plant.twist_WO[:2] - twist[:2]) == pytest.approx(0.2)
 
 
 # --- the real ones --------------------------------------------------------------------------------

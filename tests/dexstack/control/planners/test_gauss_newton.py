@@ -17,7 +17,7 @@ from dexstack.geometry.rotations import yaw_of
 from dexstack.model.kinematics import KinematicTree
 from dexstack.tasks.palm_turn import PalmWeights
 from tests.dexstack.control import planning
-from tests.dexstack.control.planning import GOAL, TASK, make, seen
+from tests.dexstack.control.planning import GOAL, TASK, make, seen, wide
 
 GOOD = (SolveStatus.OK, SolveStatus.NO_DESCENT)
 HELD = (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED)
@@ -194,17 +194,11 @@ def test_every_model_plans(name, resting, states):
             np.testing.assert_array_equal(again.displacements, result.displacements)
 
 
-def float64(contacts):
-    return Contacts(
-        *(jnp.asarray(a, jnp.float64) if a.dtype.kind == "f" else jnp.asarray(a) for a in contacts)
-    )
-
-
 def model_step(planner, resting):
     """Return compiled functions in float64 with the D-SDF: the problem of a state with its contacts, and
     its solution."""
     tree, model = KinematicTree(resting.hand), make_model(PlannerParams(model="dsdf"))
-    theta = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), planner.theta)
+    theta = wide(planner.theta)
 
     def problem(pose, q, contacts):
         return step_problem(tree, tree.poses(q), pose, contacts, theta, planner.params.step)
@@ -221,14 +215,14 @@ def rollout_of(planner, resting, state, plan, rule, problem_of, solved):
     _, pose, q, contacts = state
     p = planner.params
     lower, upper = resting.hand.lower + p.limit_margin, resting.hand.upper - p.limit_margin
-    problem = problem_of(jnp.asarray(pose), jnp.asarray(q), float64(contacts))
+    problem = problem_of(jnp.asarray(pose), jnp.asarray(q), wide(contacts))
     moved, quat, out = np.zeros(OBJECT_DOF + 16), jnp.asarray(pose[3:]), [np.concatenate([pose, q])]
     for t, u in enumerate(plan):
         now = q + moved[OBJECT_DOF:]
         if rule == "detected" and t:
             with jax.enable_x64(False):
                 found = resting.detector.detect(out[-1][:7], now)
-            problem = problem_of(jnp.asarray(out[-1][:7]), jnp.asarray(now), float64(found))
+            problem = problem_of(jnp.asarray(out[-1][:7]), jnp.asarray(now), wide(found))
         phi = np.asarray(problem.phi) + (np.asarray(problem.Jn) @ moved if rule == "propagated" else 0.0)
         dq = np.asarray(solved(problem, jnp.asarray(np.clip(u, lower - now, upper - now)), jnp.asarray(phi)))
         quat = integrate_quaternion(quat, jnp.asarray(dq[3:6]))

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from dexstack.control.base import Observation, SolveStatus
-from dexstack.control.supervisors import SUPERVISORS
 from dexstack.control.supervisors.base import PlanningContext
 from dexstack.control.supervisors.none import NoSupervisor
 from dexstack.errors import ConfigError
@@ -110,8 +109,3 @@ def test_regrasp_rejects_a_hand(monkeypatch):
     monkeypatch.setattr("dexstack.control.planners.gauss_newton.Mpc.warm_up", lambda *_: 0.0)
     with pytest.raises(ConfigError, match="'regrasp' works only with balls; use 'gait' or 'none' for a hand"):
         controller("palm_turn", "regrasp")
-
-
-def test_an_unknown_supervisor_is_rejected_with_the_nearest_name():
-    with pytest.raises(ConfigError, match="unknown supervisor 'gaits'; did you mean 'gait'"):
-        SUPERVISORS.load("gaits")
