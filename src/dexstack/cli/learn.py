@@ -34,10 +34,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "learn",
         help="learn the planner's model",
         description="Learn the parameters θ of the planner's model by gradient through it: on policy "
-        "(rollouts of 100 steps with the "
-        "current θ and updates in turn), or from recordings. Exit code 0 only if the loss on held-out "
-        "transitions decreased and the "
-        "success rate is at least --require.",
+        "(rollouts of 100 steps with the current θ and updates in turn), or from recordings. Exit code 0 "
+        "only if the loss on held-out transitions decreased and the success rate is at least --require.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument(
@@ -58,6 +56,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--world", type=Path, metavar="FILE", help="the plant's world, a file of `dexstack identify --out`"
     )
     arguments.add_planner_arguments(p)
+    _add_learning_arguments(p)
+    _add_evaluation_arguments(p)
+    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S")
+    add_json_argument(p)
+
+
+def _add_learning_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--start",
         default=PLANNERS,
@@ -85,6 +90,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="N",
         help="number of repetitions, with seeds S, S + 1, …",
     )
+
+
+def _add_evaluation_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--evaluate",
         type=arguments.natural,
@@ -112,8 +120,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     p.add_argument("--record", type=Path, metavar="FILE", help="write the rollouts, for --from")
     p.add_argument("--results", type=Path, help="folder for the picture (default: a new one in results/)")
-    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S")
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:

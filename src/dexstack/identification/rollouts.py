@@ -15,7 +15,7 @@ from dexstack.errors import ConfigError
 from dexstack.hand.servo import ServoParams
 from dexstack.learning.transitions import RECORDED, rotation_between, segments, velocities
 from dexstack.model.scene import JointLayout, robot_scene
-from dexstack.plants import engine_errors, plant_params, scene_plant
+from dexstack.plants import engine_errors, plant_params, scene_plant_class
 from dexstack.plants.engines import Scene, State, rollout
 from dexstack.plants.scene_plant import stiffened
 from dexstack.tasks.base import Task, World
@@ -165,7 +165,7 @@ class Predictor:
     """
 
     def __init__(self, task: Task, servo: ServoParams, plant: Simulated = MUJOCO) -> None:
-        self._task, self._servo, self._make_scene = task, servo, scene_plant(plant.name).make_scene
+        self._task, self._servo, self._make_scene = task, servo, scene_plant_class(plant.name).make_scene
         self._params = plant.params or plant_params(plant.name)()
 
     @engine_errors()

@@ -70,7 +70,7 @@ def make_plant(name: str, hand: HandModel, obj: ObjectModel, params: Any = None)
     return plant
 
 
-def scene_plant(name: str) -> type[ScenePlant]:
+def scene_plant_class(name: str) -> type[ScenePlant]:
     """Return the class of a plant, whose ``make_scene`` makes its scene from any spec of a robot
     and an object.
 

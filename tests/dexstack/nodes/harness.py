@@ -46,7 +46,7 @@ def spinning(domain: int, *make: Callable[[], Node], arguments: tuple[str, ...] 
         arguments: ROS arguments.
     """
     rclpy.init(args=["--ros-args", *arguments], domain_id=domain)
-    executor, nodes = SingleThreadedExecutor(), []
+    nodes: list[Node] = []
 
     def spin() -> None:
         with contextlib.suppress(ExternalShutdownException):
@@ -56,15 +56,18 @@ def spinning(domain: int, *make: Callable[[], Node], arguments: tuple[str, ...] 
     try:
         for one in make:
             nodes.append(one())
-            executor.add_node(nodes[-1])
+        kinds = [node.EXECUTOR for node in nodes if isinstance(node, StackNode)]
+        executor = (kinds or [SingleThreadedExecutor])[0]()
+        for node in nodes:
+            executor.add_node(node)
         thread.start()
         yield nodes
     finally:
         for node in nodes:
             if isinstance(node, StackNode):
                 node.stop_worker()
-        executor.shutdown()
         if thread.ident is not None:
+            executor.shutdown()
             thread.join()
         for node in nodes:
             node.destroy_node()

@@ -15,7 +15,7 @@ import rclpy
 from geometry_msgs.msg import PoseWithCovarianceStamped
 from harness import wait_until
 from rcl_interfaces.srv import SetParameters
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.executors import ExternalShutdownException
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from rosgraph_msgs.msg import Clock
@@ -54,7 +54,7 @@ class Pair:
     def __init__(self, node) -> None:
         self.node = node
         self.peer = rclpy.create_node("peer")
-        self._executor = SingleThreadedExecutor()
+        self._executor = node.EXECUTOR()
         self._executor.add_node(node)
         self._executor.add_node(self.peer)
         self._thread = threading.Thread(target=self._spin)

@@ -93,7 +93,7 @@ class CanHand(BusHand):
         self._wants_guard = p.guard and bus.interface != "virtual"  # a virtual bus ends with its process
         self.info: HandInfo | None = None
         """The newest; None without any."""
-        self.tells = False
+        self.reports_status = False
         """The hand answers requests for its information."""
         self._celsius = np.zeros(JOINTS, int)
         self.clock_jumps = self.bad_frames = 0
@@ -144,7 +144,7 @@ class CanHand(BusHand):
 
     def _ask_identity(self) -> None:
         answer = self._ask(Command.INFO)
-        self.tells = answer is not None
+        self.reports_status = answer is not None
         self.info = None if answer is None else protocol.read_info(answer)
         if self.info is not None:
             self._note_power(self.info)
@@ -153,7 +153,7 @@ class CanHand(BusHand):
             remedy = "switch the hand on; check CAN_H, CAN_L and the termination (hardware/README.md)"
             raise HandFault(FaultKind.NO_ANSWER, f"no hand on {self.bus} reports a serial number", remedy)
         self.serial = protocol.read_serial(answer)
-        if not self.tells:
+        if not self.reports_status:
             self._note_power(None)
 
     def _check_identity(self) -> None:
@@ -209,13 +209,15 @@ class CanHand(BusHand):
     def _switch_on(self, abandon: Callable[[], bool]) -> None:
         self._send_torque(np.zeros(JOINTS, np.int16))
         if self._guard is not None:
-            self._guard.arm(self.tells)
+            self._guard.arm(self.reports_status)
         self._unanswered, self._said_off = 0, -round(START_TIMEOUT / self.params.status_period)
         self.on, self.off_confirmed, self.info = True, False, None
         clock = self.computer.monotonic
         deadline, asked, commands = clock() + START_TIMEOUT, 0.0, 0
         # Firmware that reports nothing counts as on after ATTEMPTS commands.
-        while not (self.info is not None and self.info.servo_on if self.tells else commands >= ATTEMPTS):
+        while not (
+            self.info is not None and self.info.servo_on if self.reports_status else commands >= ATTEMPTS
+        ):
             self._check_abandoned(abandon)
             if clock() > asked + ASK_TIMEOUT:
                 asked = clock()
@@ -238,7 +240,7 @@ class CanHand(BusHand):
             for _ in range(ATTEMPTS):
                 answer = self._ask(self._question)
                 if answer is not None:
-                    self._note_power(protocol.read_info(answer) if self.tells else None)
+                    self._note_power(protocol.read_info(answer) if self.reports_status else None)
                 if self.off_confirmed:
                     return
                 self._send_off()
@@ -274,7 +276,7 @@ class CanHand(BusHand):
     @property
     def _question(self) -> Command:
         """The request whose answer shows that commands arrive."""
-        return Command.INFO if self.tells else Command.SERIAL
+        return Command.INFO if self.reports_status else Command.SERIAL
 
     def _ask(self, command: Command) -> bytes | None:
         """Return the answer to a request, None without one; other frames are dropped."""
@@ -306,7 +308,7 @@ class CanHand(BusHand):
                 raise HandFault(FaultKind.GUARD, "the guard process died", remedy)
         elif not self.off_confirmed:
             self._send_off()
-        if not self.tells and (self.on or self.off_confirmed):
+        if not self.reports_status and (self.on or self.off_confirmed):
             return
         self._unanswered += 1
         if self._unanswered % 2:  # one request at a time: an answer must be that to the newest
@@ -358,7 +360,7 @@ class CanHand(BusHand):
             took = arrival - self._asked
             remedy = "is the bus or this computer overloaded? see real-time scheduling in hardware/README.md"
             self._count_late(took if took < 1.0 else 0.0, self.params.answer_timeout, remedy)
-        elif command == Command.SERIAL and not self.on and not self.tells:
+        elif command == Command.SERIAL and not self.on and not self.reports_status:
             self._unanswered = 0
             self._note_power(None)
         elif Command.TEMPERATURE <= command < Command.TEMPERATURE + FINGERS:
@@ -476,7 +478,7 @@ class CanHand(BusHand):
         return "; ".join(texts)
 
     def _status(self) -> dict[str, Any]:
-        values: dict[str, Any] = {"tells_status": self.tells}
+        values: dict[str, Any] = {"tells_status": self.reports_status}
         if self.info is not None:
             values |= {
                 "hardware_version": f"0x{self.info.hardware_version:04x}",

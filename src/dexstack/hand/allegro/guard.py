@@ -46,7 +46,7 @@ PERSISTENCE = 60.0
 """Time limit of the guard of a dead driver [s]."""
 _PAGE = 64
 _COUNT = struct.Struct("<Q")
-_DRIVER, _GUARD, _ARMED, _FIRED, _READY, _TELLS = 0, 8, 16, 17, 18, 19
+_DRIVER, _GUARD, _ARMED, _FIRED, _READY, _REPORTS_STATUS = 0, 8, 16, 17, 18, 19
 
 
 class Guard:
@@ -100,10 +100,10 @@ class Guard:
         self._beats += 1
         _COUNT.pack_into(self._page, _DRIVER, self._beats)
 
-    def arm(self, tells: bool) -> None:
-        """Require :meth:`beat` from now on. ``tells``: the hand reports whether its servo is on."""
+    def arm(self, reports_status: bool) -> None:
+        """Require :meth:`beat` from now on. ``reports_status``: the hand reports whether its servo is on."""
         self.beat()
-        self._page[_TELLS] = tells
+        self._page[_REPORTS_STATUS] = reports_status
         self._page[_FIRED] = 0
         self._page[_ARMED] = 1
 
@@ -142,11 +142,11 @@ def _fire(params: BusParams, bus: CanBus | None) -> CanBus | None:
     return bus
 
 
-def _confirmed(params: BusParams, bus: CanBus, tells: bool) -> bool:
+def _confirmed(params: BusParams, bus: CanBus, reports_status: bool) -> bool:
     """Return True if the hand reports that its servo is off; one that never reports it has to
     answer another request after the command."""
     bus.flush()  # frames that arrived while the guard waited
-    question = Command.INFO if tells else Command.SERIAL
+    question = Command.INFO if reports_status else Command.SERIAL
     bus.send(protocol.request(question, params.device))
     deadline = time.monotonic() + ANSWER
     while (left := deadline - time.monotonic()) > 0.0:
@@ -157,17 +157,17 @@ def _confirmed(params: BusParams, bus: CanBus, tells: bool) -> bool:
             and not received[0].remote
         ):
             with contextlib.suppress(ProtocolError):
-                return not (tells and protocol.read_info(received[0].data).servo_on)
+                return not (reports_status and protocol.read_info(received[0].data).servo_on)
     return False
 
 
-def _insist(params: BusParams, bus: CanBus | None, tells: bool) -> None:
+def _insist(params: BusParams, bus: CanBus | None, reports_status: bool) -> None:
     """Repeat servo off until the hand confirms it."""
     deadline = time.monotonic() + PERSISTENCE
     while time.monotonic() < deadline:
         bus = _fire(params, bus)
         with contextlib.suppress(BusError):
-            if bus is not None and _confirmed(params, bus, tells):
+            if bus is not None and _confirmed(params, bus, reports_status):
                 return
 
 
@@ -186,7 +186,7 @@ def watch(params: BusParams, page: mmap.mmap, pipe: int, timeout: float) -> None
         if gone:
             if page[_ARMED]:
                 page[_FIRED] = 1
-                _insist(params, bus, bool(page[_TELLS]))
+                _insist(params, bus, bool(page[_REPORTS_STATUS]))
             return
         if looks * LOOK >= timeout:
             page[_FIRED] = 1
