@@ -11,6 +11,7 @@ from dexstack.contact.csdf import distance_and_normal
 from dexstack.contact.detector import DetectorParams
 from dexstack.geometry.support_planes import REACH, normal_cones
 from dexstack.model.objects import load_object, object_names
+from tests.dexstack.contact.peers import convex, distance
 from tests.dexstack.geometry.planes import SupportPlanes, support_planes
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -36,25 +37,8 @@ def plane_distance(*at):
 
 def coal_distance(mesh, points: np.ndarray) -> np.ndarray:
     """Distance of points outside the hull, by coal's GJK."""
-    hull = mesh.convex_hull
-    vertices, triangles = coal.StdVec_Vec3s(), coal.StdVec_Triangle()
-    for v in np.asarray(hull.vertices):
-        vertices.append(v)
-    for f in hull.faces:
-        triangles.append(coal.Triangle(*map(int, f)))
-    convex, dot, radius = coal.Convex(vertices, triangles), coal.Sphere(1e-6), 1e-6
-
-    def one(p: np.ndarray) -> float:
-        return coal.distance(
-            convex,
-            coal.Transform3s(),
-            dot,
-            coal.Transform3s(np.eye(3), p),
-            coal.DistanceRequest(),
-            coal.DistanceResult(),
-        )
-
-    return np.array([one(p) for p in points]) + radius
+    hull, origin, dot = convex(mesh), coal.Transform3s(), coal.Sphere(1e-6)
+    return np.array([distance(hull, origin, dot, coal.Transform3s(np.eye(3), p)) for p in points]) + 1e-6
 
 
 def outside(mesh, count: int) -> np.ndarray:
@@ -80,25 +64,19 @@ def inside(mesh, count: int) -> np.ndarray:
 
 
 def test_outside_the_distance_agrees_with_coal(case):
-    """Never more than the smoothing above it, never more than the stated error below it."""
-    mesh, planes = case
-    points = outside(mesh, 1500)
-    excess = np.asarray(plane_distance(jnp.asarray(points), *arrays(planes))) - coal_distance(mesh, points)
-    assert excess.max() <= SMOOTHING + 1e-6
-    assert excess.min() >= -1.1 * planes.distance_error
-    assert np.median(np.abs(excess)) < 5e-4
-
-
-def test_touching_distances_are_finer(case):
-    """Up to 2 mm away the stated contact error holds."""
+    """Never more than the smoothing above it, never more than the stated error below it, which is smaller up
+    to 2 mm away."""
     mesh, planes = case
     surface, nhat = normal_cones(mesh.convex_hull)
-    points = (surface + np.random.default_rng(1).uniform(1e-4, 2e-3, (len(surface), 1)) * nhat)[
-        :: max(1, len(surface) // 1500)
-    ]
-    excess = np.asarray(plane_distance(jnp.asarray(points), *arrays(planes))) - coal_distance(mesh, points)
-    assert excess.min() >= -1.1 * planes.contact_error
-    assert excess.max() <= SMOOTHING + 1e-6
+    near = surface + np.random.default_rng(1).uniform(1e-4, 2e-3, (len(surface), 1)) * nhat
+    for points, stated in (
+        (outside(mesh, 1500), planes.distance_error),
+        (near[:: max(1, len(surface) // 1500)], planes.contact_error),
+    ):
+        ours = np.asarray(plane_distance(jnp.asarray(points), *arrays(planes)))
+        excess = ours - coal_distance(mesh, points)
+        assert excess.max() <= SMOOTHING + 1e-6 and excess.min() >= -1.1 * stated
+        assert np.median(np.abs(excess)) < 5e-4
 
 
 def test_inside_the_distance_is_that_of_the_nearest_half_space(case):
@@ -114,12 +92,15 @@ def test_inside_the_distance_is_that_of_the_nearest_half_space(case):
     assert excess.min() >= -planes.hull_error - 1e-9
 
 
-def test_the_smoothing_bound_is_tight():
-    """log(K)/σ where K planes tie: at the centre of a cube its six faces do."""
+def test_where_every_plane_ties_the_smoothing_bound_is_tight_and_nothing_is_nan():
+    """log(K)/σ at the centre of a cube, where its six faces tie and no direction exists."""
     planes = support_planes(load_object("cube").mesh, DetectorParams.num_planes)
-    faces = SupportPlanes(planes.nhat_B[:6], planes.offset[:6], 0, 0, 0, 0)
-    value = float(plane_distance(jnp.zeros(3), *arrays(faces)))
-    assert value == pytest.approx(-0.028 + np.log(6) / SIGMA, abs=1e-12)
+    for dtype in (jnp.float32, jnp.float64):
+        cube = (jnp.asarray(planes.nhat_B[:6], dtype), jnp.asarray(planes.offset[:6], dtype), SIGMA)
+        for x in ([0.0, 0.0, 0.0], [1e3, 0.0, 0.0], [-1e3, 1e3, 1e-30]):
+            found, nhat = distance_and_normal(jnp.asarray(x, dtype), *cube)
+            assert np.isfinite(found) and np.all(np.isfinite(nhat))
+    assert float(plane_distance(jnp.zeros(3), *cube)) == pytest.approx(-0.028 + np.log(6) / SIGMA, abs=1e-12)
 
 
 @pytest.mark.parametrize("sigma", [SIGMA, 500.0])
@@ -134,16 +115,6 @@ def test_gradients_equal_finite_differences(case, sigma):
     np.testing.assert_allclose(gradient, slope, atol=2e-6)
 
 
-def test_the_normal_is_the_gradients_direction(case):
-    """One pass gives the distance, and its gradient's direction as a unit outward normal."""
-    mesh, planes = case
-    points = jnp.asarray(np.concatenate([outside(mesh, 400), inside(mesh, 400)]))
-    _, nhat = distance_and_normal(points, *arrays(planes))
-    np.testing.assert_allclose(np.linalg.norm(nhat, axis=1), 1.0, atol=1e-9)
-    gradient = jax.vmap(jax.grad(lambda x: plane_distance(x, *arrays(planes))))(points)
-    np.testing.assert_allclose(nhat, gradient / jnp.linalg.norm(gradient, axis=1, keepdims=True), atol=1e-9)
-
-
 def test_the_closest_point_lies_on_the_surface(case):
     """[13]: x − d n, from 5 mm away, is near the true closest point (whose normal the samples
     carry)."""
@@ -151,23 +122,12 @@ def test_the_closest_point_lies_on_the_surface(case):
     surface, outward = normal_cones(mesh.convex_hull)
     k = np.random.default_rng(2).choice(len(surface), 500)
     points = surface[k] + 5e-3 * outward[k]
-    distance, nhat = distance_and_normal(jnp.asarray(points), *arrays(planes))
-    closest = points - np.asarray(distance)[:, None] * np.asarray(nhat)
+    found, nhat = distance_and_normal(jnp.asarray(points), *arrays(planes))
+    closest = points - np.asarray(found)[:, None] * np.asarray(nhat)
     np.testing.assert_allclose(np.linalg.norm(closest - surface[k], axis=1), 0.0, atol=2e-3)
 
 
-def test_no_nan_where_every_plane_ties():
-    """The centre of a cube has no direction: the normal is zero, the distance finite, in float32 as
-    in float64."""
-    planes = support_planes(load_object("cube").mesh, DetectorParams.num_planes)
-    for dtype in (jnp.float32, jnp.float64):
-        cube = (jnp.asarray(planes.nhat_B[:6], dtype), jnp.asarray(planes.offset[:6], dtype), SIGMA)
-        for x in ([0.0, 0.0, 0.0], [1e3, 0.0, 0.0], [-1e3, 1e3, 1e-30]):
-            distance, nhat = distance_and_normal(jnp.asarray(x, dtype), *cube)
-            assert np.isfinite(distance) and np.all(np.isfinite(nhat))
-
-
-@pytest.mark.parametrize("count", [999, 1000, 4096])
+@pytest.mark.parametrize("count", [999, 1000])
 def test_batches_in_float32_are_as_accurate_as_single_points(case, count):
     """Distance, normal and gradient: from a thousand points on XLA fuses sums over coordinates with a
     softmax differently."""
@@ -181,10 +141,10 @@ def test_batches_in_float32_are_as_accurate_as_single_points(case, count):
     slope = weight @ planes.nhat_B / weight.sum(axis=1, keepdims=True)
     nhat = slope / np.linalg.norm(slope, axis=1, keepdims=True)
     there = tuple(jnp.asarray(a, jnp.float32) for a in (planes.nhat_B, planes.offset))
-    distance, normal = jax.jit(distance_and_normal, static_argnums=3)(x, *there, SIGMA)
+    found, normal = jax.jit(distance_and_normal, static_argnums=3)(x, *there, SIGMA)
     gradient = jax.jit(jax.vmap(jax.grad(lambda p: plane_distance(p, *there, SIGMA))))(x)
-    assert distance.dtype == normal.dtype == gradient.dtype == jnp.float32
-    np.testing.assert_allclose(distance, peak + np.log(weight.sum(axis=1)) / SIGMA, atol=1e-7)
+    assert found.dtype == normal.dtype == gradient.dtype == jnp.float32
+    np.testing.assert_allclose(found, peak + np.log(weight.sum(axis=1)) / SIGMA, atol=1e-7)
     # the softmax multiplies the rounding of a distance by σ: 1e-8 m are 2e-4 of a weight
     np.testing.assert_allclose(normal, nhat, atol=1e-3)
     np.testing.assert_allclose(gradient, slope, atol=1e-3)

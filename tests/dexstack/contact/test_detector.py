@@ -13,7 +13,9 @@ from dexstack.contact.query_points import robot_query_points
 from dexstack.contact.support import SUPPORT_SLOTS
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
+from tests.dexstack.contact.peers import convex, distance
 from tests.dexstack.geometry.planes import support_planes
+from tests.dexstack.model import tree
 
 PARAMS = DetectorParams()
 IDENTITY = coal.Transform3s()
@@ -35,15 +37,9 @@ def detector(hand, obj):
 
 
 def body_poses(hand, q):
-    """R_WB (17, 3, 3) and p_WB (17, 3), by the definition of the tree."""
-    R = [Rotation.from_quat(hand.quat_WP, scalar_first=True).as_matrix()]
-    p = [np.asarray(hand.p_WP, float)]
-    for body in hand.bodies[1:]:
-        p.append(p[body.parent] + R[body.parent] @ body.p_PB)
-        R.append(
-            R[body.parent] @ body.R_PB_at_zero @ Rotation.from_rotvec(body.axis * q[body.joint]).as_matrix()
-        )
-    return np.array(R), np.array(p)
+    """R_WB (17, 3, 3) and p_WB (17, 3) [m]."""
+    R_WP, (R, p) = Rotation.from_quat(hand.quat_WP, scalar_first=True).as_matrix(), tree.body_poses(hand, q)
+    return R_WP @ R, hand.p_WP + p @ R_WP.T
 
 
 def states(hand, count, seed, reach=0.05):
@@ -94,7 +90,7 @@ def test_finger_slots_hold_the_nearest_of_all_query_points(hand, detector):
         np.testing.assert_allclose((found.p_W + reach * found.nhat_W)[clear], p_WQ[nearest][clear], atol=2e-6)
 
 
-def test_normals_are_unit_and_outward(hand, obj, detector):
+def test_normals_are_unit_and_outward(hand, detector):
     for pose, q in states(hand, 20, 1):
         found = detector.detect(pose, q)
         np.testing.assert_allclose(np.linalg.norm(found.nhat_W, axis=1), 1.0, atol=1e-5)
@@ -103,31 +99,14 @@ def test_normals_are_unit_and_outward(hand, obj, detector):
         assert np.all(farther > nearer)
 
 
-def test_the_set_has_its_capacity_and_its_types(hand, detector):
-    pose, q = next(states(hand, 1, 2))
-    found = detector.detect(pose, q)
-    C = PARAMS.capacity
-    assert [a.shape for a in found] == [(C, 3), (C, 3), (C,), (C,), (C,)]
-    assert [a.dtype for a in found] == [a.dtype for a in empty_contacts(C)]
-    assert all(isinstance(a, np.ndarray) for a in found)
-
-
 @pytest.mark.parametrize("capacity", [6, 36])
-def test_every_capacity_a_parameter_allows_works(hand, capacity):
+def test_the_set_has_its_capacity_and_its_types(hand, capacity):
     small = ContactDetector(hand, load_object("cube"), DetectorParams(capacity=capacity))
     found = small.detect(np.array([0, 0, 0.0393, 1, 0, 0, 0]), hand.home)
-    assert found.phi.shape == (capacity,) and np.all(np.isfinite(found.phi))
-    assert np.count_nonzero(found.link == 0) == SUPPORT_SLOTS
-
-
-def convex(mesh):
-    hull = mesh.convex_hull
-    vertices, triangles = coal.StdVec_Vec3s(), coal.StdVec_Triangle()
-    for v in np.asarray(hull.vertices):
-        vertices.append(v)
-    for f in hull.faces:
-        triangles.append(coal.Triangle(*map(int, f)))
-    return coal.Convex(vertices, triangles)
+    assert [(a.shape, a.dtype, type(a)) for a in found] == [
+        (a.shape, a.dtype, np.ndarray) for a in empty_contacts(capacity)
+    ]
+    assert np.all(np.isfinite(found.phi)) and np.count_nonzero(found.link == 0) == SUPPORT_SLOTS
 
 
 def coal_shape(shape):
@@ -140,13 +119,11 @@ def link_distance(hand, body, R, p, hull, pose):
     """Signed distance of one link's shapes to the object by coal."""
     X_WO = coal.Transform3s(Rotation.from_quat(pose[3:], scalar_first=True).as_matrix(), pose[:3])
     return min(
-        coal.distance(
+        distance(
             coal_shape(s),
             coal.Transform3s(R[body] @ np.asarray(s.R), p[body] + R[body] @ np.asarray(s.p)),
             hull,
             X_WO,
-            coal.DistanceRequest(),
-            coal.DistanceResult(),
         )
         for s in hand.bodies[body].shapes
     )
@@ -176,10 +153,7 @@ def test_distances_of_links_agree_with_coal(hand, obj, detector):
 
 def test_the_palm_always_has_a_slot(hand, obj, detector):
     """Wherever the object touches the palm, a palm slot has its distance, independent of the fingers."""
-    hull = convex(obj.mesh)
-    rng = np.random.default_rng(4)
-    palm = [(coal.Box(*(2 * np.asarray(shape.size))), shape) for shape in hand.bodies[0].shapes]
-    error = []
+    hull, rng, error = convex(obj.mesh), np.random.default_rng(4), []
     for _ in range(150):
         q = rng.uniform(hand.lower, hand.upper)
         R, p = body_poses(hand, q)
@@ -191,18 +165,7 @@ def test_the_palm_always_has_a_slot(hand, obj, detector):
         pose = np.concatenate(
             [[rng.uniform(-0.04, 0.0), rng.uniform(-0.04, 0.04), height], tilt.as_quat(scalar_first=True)]
         )
-        X_WO = coal.Transform3s(tilt.as_matrix(), pose[:3])
-        theirs = min(
-            coal.distance(
-                box,
-                coal.Transform3s(R[0] @ np.asarray(shape.R), p[0] + R[0] @ np.asarray(shape.p)),
-                hull,
-                X_WO,
-                coal.DistanceRequest(),
-                coal.DistanceResult(),
-            )
-            for box, shape in palm
-        )
+        theirs = link_distance(hand, 0, R, p, hull, pose)
         found = Contacts(*(a[:SUPPORT_SLOTS] for a in detector.detect(pose, q)))
         assert np.all(found.link == 0)
         if theirs < 0.01:
@@ -237,26 +200,14 @@ def test_far_away_nothing_is_active_and_nothing_is_nan(hand, detector):
     "quat", [(1, 0, 0, 0), (0, 0, 0, 0), (3, -4, 0, 12), (1e-12, 0, 0, 0), (0.5, 0.5, 0.5, 0.5)]
 )
 def test_no_nan_deep_inside_or_for_any_quaternion(hand, detector, quat):
-    """The object's centre on a query point, on the palm's centre, at the origin."""
+    """The object's centre on a query point, on the palm's centre, at the origin; the length of the quaternion
+    does not matter."""
     R, p = body_poses(hand, hand.home)
     for centre in (np.zeros(3), p[0] + R[0] @ np.asarray(hand.bodies[0].shapes[0].p), p[6], p[16]):
         found = detector.detect(np.concatenate([centre, quat]), hand.home)
         assert all(np.all(np.isfinite(a)) for a in found[:3])
-
-
-def test_the_length_of_the_quaternion_does_not_matter(hand, detector):
-    for pose, q in states(hand, 3, 6):
-        longer = np.concatenate([pose[:3], -2.5 * pose[3:]])
-        np.testing.assert_allclose(detector.detect(pose, q).phi, detector.detect(longer, q).phi, atol=2e-6)
-
-
-def test_the_same_state_gives_the_same_contacts_to_the_last_bit(hand, obj, detector):
-    again = ContactDetector(hand, obj, PARAMS)
-    for pose, q in states(hand, 5, 5):
-        first = detector.detect(pose, q)
-        for other in (detector.detect(pose, q), again.detect(pose, q)):
-            for a, b in zip(first, other, strict=True):
-                np.testing.assert_array_equal(a, b)
+        longer = detector.detect(np.concatenate([centre, -2.5 * np.array(quat)]), hand.home)
+        np.testing.assert_allclose(found.phi, longer.phi, atol=2e-6)
 
 
 def test_it_is_compiled_once(hand, detector, compilations):
@@ -271,8 +222,3 @@ def test_empty_contacts_are_inactive_and_finite():
     empty = empty_contacts(5)
     assert not empty.active.any() and np.all(empty.phi == 1.0) and np.all(empty.link == GROUND)
     np.testing.assert_array_equal(np.linalg.norm(empty.nhat_W, axis=1), 1.0)
-
-
-def test_the_planes_are_those_of_the_object(obj, detector):
-    expected = support_planes(obj.mesh, PARAMS.num_planes)
-    np.testing.assert_array_equal(detector.planes.nhat_B, expected.nhat_B[None])

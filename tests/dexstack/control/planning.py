@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dexstack.config import make_params
@@ -17,6 +19,15 @@ TASK = PalmTurn()
 GOAL = TASK.at_yaw(np.pi / 2).pose_WO
 SAMPLING = {"sampling_plans": 16}
 """A planner that rolls out little."""
+
+
+def wide(tree):
+    """Return a tree of arrays with its floating-point numbers in float64."""
+
+    def one(a):
+        return jnp.asarray(a, jnp.float64 if np.asarray(a).dtype.kind == "f" else None)
+
+    return jax.tree.map(one, tree)
 
 
 def settings(**values):

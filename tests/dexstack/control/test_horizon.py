@@ -12,16 +12,11 @@ from dexstack.control.factory import PlannerParams, make_model
 from dexstack.control.horizon import Horizon, Present
 from dexstack.control.problem import OBJECT_DOF
 from dexstack.control.theta_file import make_theta
+from tests.dexstack.control.planning import wide
 
 H = 0.1
 FREE = (np.full(16, -1e3), np.full(16, 1e3))
 """Limits that no joint reaches."""
-
-
-def wide(tree):
-    """Numbers as float64."""
-    as_wide = lambda a: jnp.asarray(a, jnp.float64) if np.asarray(a).dtype.kind == "f" else jnp.asarray(a)  # noqa: E731
-    return jax.tree.map(as_wide, tree)
 
 
 def horizon(resting, present, steps=2, limits=FREE, model="implicit", rule=None):

@@ -11,15 +11,14 @@ import pytest
 from scipy.optimize import nnls
 
 from dexstack.config import make_params
-from dexstack.contact.contact import Contacts
 from dexstack.control.factory import make_model
 from dexstack.control.models import MODELS
 from dexstack.control.models.implicit import small_inverse
 from dexstack.control.params import PlannerParams
 from dexstack.control.problem import FRICTION_DIRECTIONS, ModelParams, StepProblem, force, step_problem
 from dexstack.control.theta_file import make_theta
-from dexstack.errors import ConfigError
 from dexstack.model.kinematics import KinematicTree
+from tests.dexstack.control.planning import wide
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -42,13 +41,9 @@ SOLVED = 200
 the others have no warm start."""
 
 
-def float64(tree):
-    return jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), tree)
-
-
 def a_theta(sigma=1e5):
     """Only σ is read by a model."""
-    return float64(ModelParams(np.ones(6), np.ones(16), np.ones(16), 0.2, 0.5, sigma))
+    return wide(ModelParams(np.ones(6), np.ones(16), np.ones(16), 0.2, 0.5, sigma))
 
 
 def made(name, **values):
@@ -122,7 +117,7 @@ def block(mu, contacts=1):
     t[0, 0] = t[1, 1] = 1.0
     rows = np.stack([Jn[0] - mu * s * t[k] for s in (1, -1) for k in (0, 1)])
     J = np.tile(rows, (contacts, 1))
-    return float64(StepProblem(Q=Q, Jn=Jn, J=J, phi=np.zeros(contacts)))
+    return wide(StepProblem(Q=Q, Jn=Jn, J=J, phi=np.zeros(contacts)))
 
 
 def push(bx, by=0.0, weight=WEIGHT):
@@ -163,16 +158,6 @@ def test_a_sticking_block_does_not_move(name):
     np.testing.assert_allclose(dq[:3], 0.0, atol=1e-4)
 
 
-def test_the_one_step_model_creeps_where_the_block_should_stick():
-    """The published model projects on the most violated face: dq = (F − μW) (1, μ) / (M (1 + μ²)) ≠ 0."""
-    mu, F = 0.5, 0.6
-    dq = solve("dsdf", block(mu), push(F), np.zeros(1), **EXACT)
-    n = np.array([mu, 0.0, -1.0]) / np.sqrt(1 + mu**2)
-    free = push(F)[:3] / MASS_TERM
-    np.testing.assert_allclose(dq[:3], free - (n @ free) * n, atol=1e-4)
-    assert abs(dq[0]) > 1e-3
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_unused_slots_change_nothing(name):
     """An inactive contact has zero rows and φ = 1."""
@@ -201,12 +186,11 @@ def grasps(resting):
     cases = []
     with jax.enable_x64(True):
         tree = KinematicTree(resting.hand)
-        theta = float64(make_theta(resting.hand, resting.obj, PlannerParams(), 0.1))
+        theta = wide(make_theta(resting.hand, resting.obj, PlannerParams(), 0.1))
         for pose, q, found in states:
-            contacts = Contacts(
-                *(jnp.asarray(a, jnp.float64) if a.dtype.kind == "f" else jnp.asarray(a) for a in found)
+            problem = step_problem(
+                tree, tree.poses(jnp.asarray(q)), jnp.asarray(pose), wide(found), theta, 0.1
             )
-            problem = step_problem(tree, tree.poses(jnp.asarray(q)), jnp.asarray(pose), contacts, theta, 0.1)
             b = np.asarray(force(theta, jnp.asarray(rng.uniform(-0.1, 0.2, 16))))
             cases.append((problem, b, np.asarray(problem.phi), theta))
     return cases
@@ -299,24 +283,6 @@ def test_the_complementarity_free_step_is_its_closed_form(grasps):
     assert 1e-4 < dq[0] < 0.6 / MASS_TERM  # friction slows it; only the exact step holds it
 
 
-@pytest.mark.slow
-def test_more_projections_leave_less_penetration(grasps):
-    """The unrolled D-SDF against the one step: how deep its rows end inside, in the mean; a grasp
-    of many rows is slow."""
-    mean = {}
-    for steps in (1, 40, 160):
-        few = {"dsdf_steps": steps, "dsdf_sigma": 1e5}
-        depth = [
-            np.min(
-                np.asarray(problem.J) @ solve("dsdf-k", problem, b, phi, calls=1, **few)
-                + np.repeat(phi, FRICTION_DIRECTIONS)
-            )
-            for problem, b, phi, _ in grasps
-        ]
-        mean[steps] = -np.mean(depth)
-    assert mean[40] < 0.5 * mean[1] and mean[160] < 0.7 * mean[40]
-
-
 def test_the_implicit_model_minimises_its_energy(grasps):
     """Solved to the end, forces balance: Q dq = b + Jᵀ f, f the smooth ramp of the module's
     docstring; four steps come near."""
@@ -357,14 +323,18 @@ def test_extreme_forces_and_depths_give_finite_numbers(name):
     model = made(name)
     f32 = lambda tree: jax.tree.map(lambda a: jnp.asarray(a, jnp.float32), tree)  # noqa: E731
     theta = f32(a_theta(120.0))
+
+    @jax.jit
+    def run(problem, b, phi):
+        context = model.prepare(problem, theta)
+        dq, dual = model.step(context, b, phi, model.initial_dual(problem))
+        return dq, model.sensitivity(context, b, phi, dual)
+
     for problem in (block(0.5), block(0.0), block(0.5)._replace(J=jnp.zeros((4, 22)), Jn=jnp.zeros((1, 22)))):
-        context = model.prepare(f32(problem), theta)
         for b in (push(1e4), push(-1e4, 1e4, -1e4), np.zeros(22)):
             for phi in (-0.1, 0.0, 1.0):
-                args = jnp.asarray(b, jnp.float32), jnp.full(1, phi, jnp.float32)
-                dq, dual = model.step(context, *args, model.initial_dual(f32(problem)))
-                assert dq.dtype == jnp.float32 and np.all(np.isfinite(dq))
-                assert all(np.all(np.isfinite(s)) for s in model.sensitivity(context, *args, dual))
+                dq, slopes = run(f32(problem), jnp.asarray(b, jnp.float32), jnp.full(1, phi, jnp.float32))
+                assert dq.dtype == jnp.float32 and all(np.all(np.isfinite(x)) for x in (dq, *slopes))
 
 
 @pytest.mark.parametrize("m", range(1, 8))
@@ -378,8 +348,3 @@ def test_small_inverse_inverts(m):
     X = np.asarray(small_inverse(jnp.asarray(A)))
     residual = (A @ X - np.eye(m)) / scale[:, :, None] * scale[:, None, :]
     np.testing.assert_allclose(residual, 0.0, atol=1e-8)
-
-
-def test_an_unknown_model_is_rejected():
-    with pytest.raises(ConfigError, match=r"unknown model 'magic' .*dsdf"):
-        made("magic")

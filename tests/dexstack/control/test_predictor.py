@@ -24,25 +24,21 @@ def detector():
     return ContactDetector(SCENE.robot, SCENE.obj)
 
 
+def predictor_of(detector, delay):
+    theta, model = make_theta(SCENE.robot, SCENE.obj, PlannerParams(), STEP), make_model(PlannerParams())
+    return StatePredictor(SCENE.robot, model, lambda: theta, STEP, detector.params.capacity, delay)
+
+
 @pytest.fixture(scope="module")
 def predictor(detector):
-    theta = make_theta(SCENE.robot, SCENE.obj, PlannerParams(), STEP)
-    return StatePredictor(
-        SCENE.robot, make_model(PlannerParams()), lambda: theta, STEP, detector.params.capacity
-    )
+    return predictor_of(detector, 0.0)
 
 
-def test_without_motion_of_the_joints_the_state_does_not_change(detector, predictor):
+def test_the_state_is_of_the_time_of_the_joint_angles_and_unchanged_without_motion(detector, predictor):
     pose_WO = SCENE.start.pose_WO
     seen = Observation(1.0, pose_WO, HOME, detector.detect(pose_WO, HOME))
     assert predictor.predict(seen, HOME.copy(), 1.0) is seen
-
-
-def test_the_state_is_of_the_time_of_the_joint_angles(detector, predictor):
-    pose_WO = SCENE.start.pose_WO
-    seen = Observation(1.0, pose_WO, HOME, detector.detect(pose_WO, HOME))
-    for q in (HOME, HOME + 0.01):
-        assert predictor.predict(seen, q, 1.03).t == 1.03
+    assert [predictor.predict(seen, q, 1.03).t for q in (HOME, HOME + 0.01)] == [1.03, 1.03]
 
 
 def test_an_untouched_object_does_not_move(predictor, detector):
@@ -69,23 +65,14 @@ def touched(detector):
     return Observation(0.0, pose_WO, HOME, contacts), away, J
 
 
-def _moved(predictor, touched, by: float) -> Observation:
-    """The state after the tip has gone ``by`` [m] away from the object."""
+def test_a_pushing_finger_moves_the_object_and_its_contact(predictor, touched):
+    """The tip goes 3 mm against the object."""
     seen, away, J = touched
     then = HOME.copy()
-    then[4:8] += np.linalg.pinv(J) @ (by * away)
-    return predictor.predict(seen, then, 0.0)
-
-
-def test_a_pushing_finger_moves_the_object(predictor, touched):
-    seen, away, _ = touched
-    assert 0.002 < (_moved(predictor, touched, -0.003).pose_WO[:3] - seen.pose_WO[:3]) @ -away < 0.0031
-
-
-def test_the_contact_goes_with_the_object_and_its_distance_with_both(predictor, touched):
-    seen, away, _ = touched
-    pushed = _moved(predictor, touched, -0.003)
+    then[4:8] += np.linalg.pinv(J) @ (-0.003 * away)
+    pushed = predictor.predict(seen, then, 0.0)
     shift = pushed.pose_WO[:3] - seen.pose_WO[:3]
+    assert 0.002 < shift @ -away < 0.0031
     np.testing.assert_allclose(pushed.contacts.p_W[0] - seen.contacts.p_W[0], shift, atol=1e-4)
     assert pushed.contacts.phi[0] == pytest.approx(-0.003 - shift @ away, abs=1e-5)
     np.testing.assert_array_equal(pushed.contacts.phi[1:], seen.contacts.phi[1:])
@@ -111,16 +98,8 @@ def test_free_joints_follow_only_the_commands_under_way():
     np.testing.assert_array_equal(commands.followed(0.0, q, rate), q, "time went back")
 
 
-@pytest.fixture(scope="module")
-def late(detector):
-    theta = make_theta(SCENE.robot, SCENE.obj, PlannerParams(), STEP)
-    return StatePredictor(
-        SCENE.robot, make_model(PlannerParams()), lambda: theta, STEP, detector.params.capacity, 0.06
-    )
-
-
-def test_commands_under_way_move_joints_and_what_they_push(late, touched):
-    seen, away, J = touched
+def test_commands_under_way_move_joints_and_what_they_push(detector, touched):
+    late, (seen, away, J) = predictor_of(detector, 0.06), touched
     assert late.predict(seen, HOME, 0.0) is seen
     asked = HOME.copy()
     asked[4:8] += np.linalg.pinv(J) @ (-0.006 * away)

@@ -53,17 +53,21 @@ def test_the_planner_takes_it_by_name(content, resting):
 
 
 @pytest.mark.parametrize(
-    ("change", "complaint"),
+    ("change", "asked", "complaint"),
     [
-        ({"object": "stick"}, "object 'stick'"),
-        ({"hand": "left"}, "hand 'left'"),
-        ({"step": 0.05}, "step 0.05"),
+        ({"object": "stick"}, {}, "object 'stick'"),
+        ({"hand": "left"}, {}, "hand 'left'"),
+        ({"step": 0.05}, {}, "step 0.05"),
+        ({}, {"joints": 9}, r"'stiffness' of theta/mine.yaml has the shape \(16,\), \(9,\) expected"),
+        ({}, {"name": "yours"}, r"no θ 'yours'.*known:.*mine"),
+        ({}, {"name": "no/such.yaml"}, r"no file no/such\.yaml"),
     ],
 )
-def test_a_theta_for_another_object_hand_or_step_is_rejected(content, change, complaint):
+def test_an_unknown_theta_or_one_for_something_else_is_rejected(content, change, asked, complaint):
     save_theta(new_theta_path("mine"), replace(content, **change))
+    usual = {"name": "mine", "object_name": "cube", "robot_name": content.hand, "step": 0.1, "joints": 16}
     with pytest.raises(ConfigError, match=complaint):
-        theta_for("mine", object_name="cube", robot_name=content.hand, step=0.1, joints=16)
+        theta_for(**usual | asked)
 
 
 @pytest.mark.parametrize("where", ["write", "fsync", "replace"])
@@ -105,19 +109,3 @@ def test_every_truncation_of_a_file_is_rejected(content):
         path.write_text(text[:end])
         with pytest.raises(ConfigError):
             load_theta("mine", 16)
-
-
-def test_the_error_of_an_unknown_name_lists_the_known_ones(content):
-    save_theta(new_theta_path("mine"), content)
-    with pytest.raises(ConfigError, match=r"no θ 'yours'.*known:.*mine"):
-        load_theta("yours", 16)
-    with pytest.raises(ConfigError, match=r"no file no/such\.yaml"):
-        load_theta("no/such.yaml", 16)
-
-
-def test_a_theta_of_another_number_of_joints_is_rejected(content):
-    save_theta(new_theta_path("mine"), content)
-    with pytest.raises(
-        ConfigError, match=r"'stiffness' of theta/mine.yaml has the shape \(16,\), \(9,\) expected"
-    ):
-        load_theta("mine", 9)

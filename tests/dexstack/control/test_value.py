@@ -61,24 +61,23 @@ def test_a_saved_value_is_loaded_with_its_provenance(tmp_path, resting):
 
 
 def test_a_value_of_another_hand_or_object_or_an_incomplete_file_is_rejected(tmp_path, resting):
-    rng, path = np.random.default_rng(3), tmp_path / "v.json"
-    for value, wrong in (
-        (a_value(rng, hand="allegro_v4_left"), "of the hand 'allegro_v4_left', not of 'allegro_v4_right'"),
-        (a_value(rng, obj="stick"), "of the object 'stick', not of 'cube'"),
-        (a_value(rng, n=7 + 12), "cannot be read"),
+    rng, path, documents = np.random.default_rng(3), tmp_path / "v.json", []
+    for n in (7 + N, 7 + 12):
+        save_value(path, a_value(rng, n=n))
+        documents.append(json.loads(path.read_text()))
+    whole, other = documents
+    for document, wrong in (
+        (whole | {"hand": "allegro_v4_left"}, "of the hand 'allegro_v4_left', not of 'allegro_v4_right'"),
+        (whole | {"object": "stick"}, "of the object 'stick', not of 'cube'"),
+        (other, "cannot be read"),
+        *(({k: v for k, v in whole.items() if k != name}, "cannot be read") for name in whole),
+        *(
+            (whole | {name: whole[name][:-1]}, "networks of 23 features are needed")
+            for name in ("mean", "scale")
+        ),
     ):
-        save_value(path, value)
+        path.write_text(json.dumps(document))
         with pytest.raises(ConfigError, match=wrong):
-            load_value(path, resting.obj, resting.hand)
-    save_value(path, a_value(rng))
-    said = json.loads(path.read_text())
-    for name in said:
-        path.write_text(json.dumps({k: v for k, v in said.items() if k != name}))
-        with pytest.raises(ConfigError, match="cannot be read"):
-            load_value(path, resting.obj, resting.hand)
-    for name in ("mean", "scale"):
-        path.write_text(json.dumps(said | {name: said[name][:-1]}))
-        with pytest.raises(ConfigError, match="networks of 23 features are needed"):
             load_value(path, resting.obj, resting.hand)
     with pytest.raises(ConfigError, match="nowhere"):
         value_for("nowhere", resting.obj, resting.hand)

@@ -92,7 +92,7 @@ def test_a_missing_library_is_named_with_the_command_that_installs_it(tmp_path, 
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(ConfigError, match=r"fills 6\d % of its convex hull.*dexstack\[decompose\]"):
+    with pytest.raises(ConfigError, match=r"fills 6\d % of its convex hull.*dexstack\[objects\]"):
         convex_parts(ring.mesh)
 
 

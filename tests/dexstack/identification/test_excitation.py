@@ -4,18 +4,9 @@ import numpy as np
 import pytest
 
 from dexstack.errors import ConfigError
-from dexstack.graph.settings import Spec, make_task, read_settings
 from dexstack.hand.trajectory import Motion, Path, read_motion, write_motion
 from dexstack.identification import excitation as exciting
 from dexstack.identification.excitation import Rehearsal, excitation, rehearse, swinging
-from dexstack.identification.rollouts import servo_of
-
-
-@pytest.fixture(scope="module")
-def palm():
-    settings = read_settings(Spec())
-    task = make_task(Spec(), settings)
-    return task, servo_of(task, settings)
 
 
 def test_joints_stay_inside_their_limits_and_begin_and_end_at_rest(palm):

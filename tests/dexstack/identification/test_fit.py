@@ -17,15 +17,6 @@ from dexstack.identification.unknowns import chosen, first_guess, floors, values
 from dexstack.plants import make_plant
 from dexstack.tasks.base import World
 
-SPEC = Spec()
-
-
-@pytest.fixture(scope="module")
-def palm():
-    settings = read_settings(SPEC)
-    task = make_task(SPEC, settings)
-    return task, servo_of(task, settings)
-
 
 def wave(
     task, servo, world: World, seconds: float, delay: float = 0.0, size: float = 0.15, plant: str = "mujoco"
@@ -58,36 +49,36 @@ def wave(
 
 
 @pytest.mark.slow
-def test_motors_friction_and_delay_are_recovered(palm):
-    truth = World(torque=0.75, joint_damping=1.3, joint_friction=0.012, mass=1.5)
-    said = []
-    fit = identify(*palm, wave(*palm, truth, 25.0, delay=0.008), chosen(()), most=60, say=said.append)
+@pytest.mark.parametrize(
+    ("truth", "names", "size", "errors"),
+    [
+        (
+            {"torque": 0.75, "joint_damping": 1.3, "joint_friction": 0.012, "mass": 1.5, "delay": 0.008},
+            (),
+            0.15,
+            {"torque": 0.015, "joint_damping": 0.039, "joint_friction": 0.0024, "mass": 0.15, "delay": 0.002},
+        ),
+        ({"com_x": -0.006, "com_y": 0.004}, ("com_x", "com_y", "delay"), 0.3, {"com_x": 2e-3, "com_y": 2e-3}),
+        (
+            {"joint_armature": 3e-4, "contact_stiffness": 0.4},
+            ("joint_armature", "contact_stiffness", "delay"),
+            0.3,
+            {"joint_armature": 3e-5, "contact_stiffness": 0.12},
+        ),
+    ],
+    ids=["motors, friction and delay", "centre of mass", "armature and stiffness"],
+)
+def test_a_world_is_recovered(palm, truth, names, size, errors):
+    actual = World(**{name: value for name, value in truth.items() if name != "delay"})
+    recording, said = wave(*palm, actual, 25.0, truth.get("delay", 0.0), size), []
+    fit = identify(*palm, recording, chosen(names), most=60, say=said.append)
     found = dict(zip((u.name for u in fit.unknowns), values(fit.unknowns, fit.x), strict=True))
-    for name, error in (("torque", 0.02), ("joint_damping", 0.03), ("joint_friction", 0.2), ("mass", 0.1)):
-        assert found[name] == pytest.approx(getattr(truth, name), rel=error), name
-    assert found["delay"] == pytest.approx(0.008, abs=0.002)
-    assert fit.after < 0.2 * fit.before and said
+    for name, error in errors.items():
+        assert found[name] == pytest.approx(truth[name], abs=error), name
+        assert getattr(fit if name == "delay" else fit.world, name) == found[name]
+    assert fit.after < (0.5 if names else 0.2) * fit.before and said
     low, high = fit.interval().T
-    assert (low < high).all() and fit.told[2:].all()
-    assert fit.world.torque == found["torque"] and fit.delay == found["delay"]
-
-
-@pytest.mark.slow
-def test_the_centre_of_mass_is_recovered(palm):
-    truth = World(com_x=-0.006, com_y=0.004)
-    fit = identify(*palm, wave(*palm, truth, 25.0, size=0.3), chosen(("com_x", "com_y", "delay")), most=60)
-    assert fit.told.all() and fit.after < 0.5 * fit.before
-    np.testing.assert_allclose(fit.world.com, truth.com, atol=2e-3)
-
-
-@pytest.mark.slow
-def test_inertia_of_the_motors_and_stiffness_of_contacts_are_recovered(palm):
-    truth = World(joint_armature=3e-4, contact_stiffness=0.4)
-    unknowns = chosen(("joint_armature", "contact_stiffness", "delay"))
-    fit = identify(*palm, wave(*palm, truth, 25.0, size=0.3), unknowns, most=60)
-    assert fit.told.all() and fit.after < 0.5 * fit.before
-    assert fit.world.joint_armature == pytest.approx(truth.joint_armature, rel=0.1)
-    assert fit.world.contact_stiffness == pytest.approx(truth.contact_stiffness, rel=0.3)
+    assert (low < high).all() and fit.told[0 if names else 2 :].all()
 
 
 @pytest.mark.slow

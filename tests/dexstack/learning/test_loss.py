@@ -158,6 +158,7 @@ def test_a_transition_that_is_not_finite_is_skipped(starts, learner):
 def test_every_number_stays_in_its_range_whatever_the_free_numbers(resting):
     theta = make_theta(resting.hand, resting.obj, PlannerParams(), H)
     mapping = of_model(theta)
+    assert ModelParams._fields == RANGES._fields
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), mapping.theta(mapping.start), theta
     )
@@ -214,7 +215,3 @@ def test_the_prediction_equals_the_planners(resting):
     pose, q = jax.jit(model_prediction(resting.hand, model, H, 2))(theta, at)
     assert np.abs(np.asarray(q) - resting.q).max() > 0.02
     np.testing.assert_allclose(plan.prediction[1], np.concatenate([pose, q]), atol=2e-4)
-
-
-def test_every_number_of_theta_has_a_range():
-    assert ModelParams._fields == RANGES._fields

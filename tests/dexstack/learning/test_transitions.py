@@ -53,24 +53,24 @@ def test_a_varying_command_is_replaced_by_an_equivalent_constant_one():
     np.testing.assert_allclose(COVER * out.q_command[0], q, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["gap", "backwards", "jump", "rollout", "nan"])
-def test_no_transition_spans_an_interruption(kind):
+@pytest.mark.parametrize(
+    ("name", "where", "by"),
+    [
+        ("t", np.s_[10:], 0.5),
+        ("t", np.s_[10:], -0.2),
+        ("pose_WO", np.s_[10:, 1], 0.06),
+        ("rollout", np.s_[10:], 1.0),
+        ("q", np.s_[10, 3], np.nan),
+    ],
+    ids=["gap", "backwards", "jump", "rollout", "nan"],
+)
+def test_no_transition_spans_an_interruption(name, where, by):
     """Such as the reset of fingers and object between two rollouts."""
-    whole = cut(recording(), H, COVER, nothing).count
     r = recording(rollout=np.zeros(21))
-    if kind == "gap":
-        r["t"][10:] += 0.5
-    elif kind == "backwards":
-        r["t"][10:] -= r["t"][10]
-    elif kind == "jump":
-        r["pose_WO"][10:, 1] += 0.06
-    elif kind == "rollout":
-        r["rollout"][10:] = 1
-    else:
-        r["q"][10, 3] = np.nan
+    r[name][where] += by
     r["q"][10:] += 100.0  # to reveal a transition across it
     out = cut(r, H, COVER, nothing)
-    assert 0 < out.count < whole - 4
+    assert 0 < out.count < cut(recording(), H, COVER, nothing).count - 4
     assert np.nanmax(np.abs(out.next_q - out.q)) < 1.0 and np.abs(out.qd).max() < 2.0
     assert np.isfinite(out.q).all()
 

@@ -7,10 +7,28 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import trimesh
 
 RADIUS, SPACING, LENGTH, TIP = 0.05, 0.005, 0.03, 0.009
 """Of the ring on which the fingers stand, above the palm's top, of a link, of the fingertips
 [m]."""
+
+
+CUBE = """\
+name: cube
+mesh: cube.obj
+mass: 0.1
+friction: {sliding: 0.5, torsional: 0.005, rolling: 0.0001}
+start:
+  generated: {position: [0.0, 0.0, 0.0255], yaw: 0.0, noise_position: 0.002, noise_yaw: 0.1}
+"""
+
+
+def write_cube(folder: Path) -> str:
+    """Write a cube of 50 mm that starts on the palm; return its file."""
+    trimesh.creation.box(3 * [0.05]).export(folder / "cube.obj")
+    (folder / "cube.yaml").write_text(CUBE)
+    return str(folder / "cube.yaml")
 
 
 def write_hand(folder: Path, fingers: Sequence[int]) -> Path:

@@ -3,25 +3,16 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import trimesh
+from scipy.special import expit
 
-from dexstack.control.models.implicit import ImplicitModel, _Context
+from dexstack.control.models.implicit import ImplicitModel
 from dexstack.control.params import PlannerParams
-from dexstack.control.problem import FRICTION_DIRECTIONS, StepProblem
+from dexstack.control.problem import FRICTION_DIRECTIONS, ModelParams, StepProblem
 from dexstack.errors import ConfigError
-from dexstack.graph.settings import Spec, make_task, read_settings
+from dexstack.graph.settings import Spec
 from dexstack.model.hand import load_hand
-from dexstack.sim.loop import Loop
-from tests.dexstack.model.generated_hand import LENGTH, RADIUS, SPACING, write_hand
-
-CUBE = """\
-name: cube
-mesh: cube.obj
-mass: 0.1
-friction: {sliding: 0.5, torsional: 0.005, rolling: 0.0001}
-start:
-  generated: {position: [0.0, 0.0, 0.0255], yaw: 0.0, noise_position: 0.002, noise_yaw: 0.1}
-"""
+from dexstack.trials.sweep import loop_of
+from tests.dexstack.model.generated_hand import LENGTH, RADIUS, SPACING, write_cube, write_hand
 
 
 @pytest.mark.parametrize("fingers", [(3, 3, 3), (4, 4, 4, 4, 4), (2, 4, 3)])
@@ -55,52 +46,39 @@ def test_fingers_and_joints_are_counted(fingers, tmp_path):
             "'f1_tip' must be fixed to 'f0_2', the last link of its finger",
         ),
         ("[-0.5, 0.3, 0.3]]", "[-0.5, 0.3]]", "'poses.home' must be 9 finite numbers"),
+        (
+            '<parent link="f0_1"/><child link="f0_2"/>',
+            '<parent link="f0_0"/><child link="f0_2"/>',
+            "'joint_f0_2' must follow the joint that moves its parent link, or begin at the palm",
+        ),
     ],
 )
-def test_a_yaml_that_does_not_fit_the_fingers_is_rejected_in_one_sentence(old, new, said, tmp_path):
+def test_files_that_do_not_fit_the_fingers_are_rejected_in_one_sentence(old, new, said, tmp_path):
     file = write_hand(tmp_path, (3, 3, 3))
-    assert old in file.read_text()
-    file.write_text(file.read_text().replace(old, new))
+    edited = file if old in file.read_text() else tmp_path / "hand.urdf"
+    assert old in edited.read_text()
+    edited.write_text(edited.read_text().replace(old, new))
     with pytest.raises(ConfigError, match=said) as caught:
         load_hand(file)
     assert "\n" not in str(caught.value)
 
 
-def test_a_finger_that_branches_is_rejected(tmp_path):
-    file = write_hand(tmp_path, (3, 3))
-    urdf = tmp_path / "hand.urdf"
-    urdf.write_text(
-        urdf.read_text().replace(
-            '<parent link="f0_1"/><child link="f0_2"/>', '<parent link="f0_0"/><child link="f0_2"/>'
-        )
-    )
-    with pytest.raises(
-        ConfigError,
-        match="'joint_f0_2' must follow the joint that moves its parent link, or begin at the palm",
-    ):
-        load_hand(file)
-
-
 @pytest.mark.parametrize("chains", [(4, 4, 4, 4), (3, 3, 3), (2, 4, 3), (1,)])
-def test_the_blocks_of_unequal_chains_invert_the_matrix(chains):
-    """H has arrow form, with blocks of the object and each chain."""
-    rng, n, each = np.random.default_rng(1), sum(chains), FRICTION_DIRECTIONS
-    J = np.zeros((each * len(chains), 6 + n), np.float32)
+def test_the_implicit_model_inverts_the_matrix_of_unequal_chains(chains, x64):
+    """∂dq/∂b = H⁻¹ with H = Q + Jᵀ diag(k σ(−s/ε)) J, which has blocks of the object and each chain."""
+    rng, n, each, p = np.random.default_rng(1), sum(chains), FRICTION_DIRECTIONS, PlannerParams()
+    J = np.zeros((each * len(chains), 6 + n))
     for f, (count, end) in enumerate(zip(chains, np.cumsum(chains), strict=True)):
         rows = slice(each * f, each * (f + 1))
-        J[rows, :6], J[rows, 6 + end - count : 6 + end] = (
-            rng.normal(size=(each, 6)),
-            rng.normal(size=(each, count)),
-        )
-    Q, g = rng.uniform(1.0, 2.0, 6 + n).astype(np.float32), rng.normal(size=6 + n).astype(np.float32)
-    slope = rng.uniform(0.1, 1.0, len(J)).astype(np.float32)
-    model = ImplicitModel(PlannerParams(), chains)
-    problem = StepProblem(*map(jnp.asarray, (Q, J[::each], J, np.zeros(len(chains), np.float32))))
-    blocks = model._blocks(_Context(problem, jnp.ones(len(J))), jnp.asarray(slope))
-    H = np.diag(Q) + J.T @ (slope[:, None] * J)
-    np.testing.assert_allclose(
-        model._apply(blocks, jnp.asarray(g)), np.linalg.solve(H, g), rtol=2e-3, atol=2e-4
-    )
+        J[rows, :6] = rng.normal(size=(each, 6))
+        J[rows, 6 + end - count : 6 + end] = rng.normal(size=(each, count))
+    Q, dq = p.implicit_stiffness * rng.uniform(1.0, 2.0, 6 + n), rng.normal(0, p.implicit_smoothing, 6 + n)
+    phi, model = np.zeros(len(chains)), ImplicitModel(p, chains)
+    theta = ModelParams(*map(jnp.asarray, (np.ones(6), np.ones(n), np.ones(n), 0.2, 0.5, 100.0)))
+    context = model.prepare(StepProblem(*map(jnp.asarray, (Q, J[::each], J, phi))), theta)
+    found = model.sensitivity(context, *map(jnp.asarray, (np.zeros(6 + n), phi, dq))).force
+    slope = p.implicit_stiffness * expit(-(J @ dq) / p.implicit_smoothing)
+    np.testing.assert_allclose(found @ (np.diag(Q) + J.T @ (slope[:, None] * J)), np.eye(6 + n), atol=1e-9)
 
 
 @pytest.mark.slow
@@ -118,15 +96,11 @@ def test_the_loop_runs_with_any_hand(fingers, plant, tmp_path):
     """Every plan is usable, the object stays on the palm, and at least one of eight goals comes a fifth
     nearer within six seconds; which ones depends on rounding.
     """
-    trimesh.creation.box(3 * [0.05]).export(tmp_path / "cube.obj")
-    (tmp_path / "cube.yaml").write_text(CUBE)
-    spec = Spec("palm_turn", str(tmp_path / "cube.yaml"), str(write_hand(tmp_path, fingers)), plant=plant)
-    settings = read_settings(spec)
-    task = make_task(spec, settings)
-    loop = Loop(task, settings, plant)
+    spec = Spec("palm_turn", write_cube(tmp_path), str(write_hand(tmp_path, fingers)), plant=plant)
+    loop = loop_of(spec)
 
     def comes_nearer(seed: int, yaw: float) -> bool:
-        trial = loop.run(seed, 0, 6.0, goals=iter([task.at_yaw(yaw)]))
+        trial = loop.run(seed, 0, 6.0, goals=iter([loop.task.at_yaw(yaw)]))
         assert not trial.dropped and trial.recording["q"].shape[1] == sum(fingers)
         assert np.isfinite(trial.recording["q_command"]).all()
         return trial.recording["error"].min() < 0.8 * trial.recording["error"][0]

@@ -1,14 +1,14 @@
 """Hands with coupled joints: read, rejected in one sentence, and consistent in kinematics, statics, plant
 and loop."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
-import trimesh
 
-from dexstack.control.params import MpcParams
 from dexstack.errors import ConfigError
 from dexstack.graph.settings import Spec, make_task, read_settings
 from dexstack.identification.rollouts import Predictor, Targets, Windows, servo_of
@@ -21,39 +21,43 @@ from dexstack.model.strength import finger_forces
 from dexstack.onboarding.add_hand import HandWishes, add_hand
 from dexstack.onboarding.reaching import Finger
 from dexstack.plants.mujoco import MujocoPlant
-from dexstack.sim.loop import Loop
 from dexstack.tasks.base import World
-from tests.dexstack.model.generated_hand import LENGTH, write_hand
-from tests.dexstack.model.test_any_hand import CUBE
+from dexstack.trials.sweep import loop_of
+from tests.dexstack.model.generated_hand import LENGTH, write_cube, write_hand
+from tests.dexstack.model.tree import at, random_angles
 
 RATIO, OFFSET = 0.8, 0.1
 
 
-def mimic(text, joint, leader, ratio=RATIO, offset=OFFSET):
+def mimic(text, joint, leader, ratio, offset):
     """Return a hand's URDF in which a joint follows another."""
     head, tail = text.split(f'<joint name="{joint}"')
     follows = f'<mimic joint="{leader}" multiplier="{ratio}" offset="{offset}"/></joint>'
     return f'{head}<joint name="{joint}"{tail.replace("</joint>", follows, 1)}'
 
 
-def coupled(folder, fingers=(3, 3, 2)):
-    """The last joint of the first two fingers follows the one before it."""
-    file = write_hand(folder, fingers)
-    urdf = folder / "hand.urdf"
-    text = mimic(urdf.read_text(), "joint_f0_2", "joint_f0_1")
-    urdf.write_text(mimic(text, "joint_f1_2", "joint_f1_1", -0.5, 0.0))
-    rows = [[-0.5, 0.3], [-0.5, 0.3], [-0.5, 0.3]]
-    file.write_text(file.read_text().replace("[[-0.5, 0.3, 0.3], [-0.5, 0.3, 0.3], [-0.5, 0.3]]", str(rows)))
+FOLLOWER = ("joint_f0_2", "joint_f0_1", RATIO, OFFSET)
+
+
+def write_coupled(folder, *couplings, fingers=(3, 3, 2)):
+    """Write a hand with couplings (joint, leader, ratio, offset); return its YAML."""
+    file, urdf = write_hand(folder, fingers), folder / "hand.urdf"
+    for coupling in couplings:
+        urdf.write_text(mimic(urdf.read_text(), *coupling))
+    followers = [sum(c[0].startswith(f"joint_f{f}_") for c in couplings) for f in range(len(fingers))]
+    home = [[-0.5] + [0.3] * (n - 1 - k) for n, k in zip(fingers, followers, strict=True)]
+    file.write_text(re.sub(r"home: .*\]\]", f"home: {home}", file.read_text()))
     return file
+
+
+def coupled(folder):
+    """The last joint of the first two fingers follows the one before it."""
+    return write_coupled(folder, FOLLOWER, ("joint_f1_2", "joint_f1_1", -0.5, 0.0))
 
 
 @pytest.fixture
 def hand(tmp_path):
     return load_hand(coupled(tmp_path))
-
-
-def random_angles(hand, count, seed=0):
-    return np.random.default_rng(seed).uniform(hand.lower, hand.upper, (count, len(hand.lower)))
 
 
 def test_joints_and_hinges_are_distinguished(hand):
@@ -76,34 +80,21 @@ def test_joints_and_hinges_are_distinguished(hand):
     assert JointLayout(build_scene(load_hand("right"), load_object("cube")).compile()).plain
 
 
-def test_a_joints_limits_allow_for_its_followers(hand):
-    """All limits are ±1.2: 0.8 q + 0.1 is within them up to 1.375, −0.5 q always."""
+def test_only_narrow_followers_narrow_their_leader(hand, tmp_path):
+    """All limits are ±1.2: 0.8 q + 0.1 is within them up to 1.375, −0.5 q always, −2 q + 0.2 from −0.5 to
+    0.7."""
     assert (hand.lower == -1.2).all() and (hand.upper == 1.2).all()
-
-
-def test_narrow_followers_narrow_their_leader(tmp_path):
-    file = coupled(tmp_path)
-    urdf = tmp_path / "hand.urdf"
-    urdf.write_text(
-        mimic(write_hand(tmp_path, (3, 3, 2)) and urdf.read_text(), "joint_f0_2", "joint_f0_1", -2.0, 0.2)
-    )
-    file.write_text(file.read_text().replace("[[-0.5, 0.3, 0.3], [-0.5", "[[-0.5, 0.3], [-0.5"))
-    hand = load_hand(file)
-    k = hand.joint_names.index("joint_f0_1")
-    assert (hand.lower[k], hand.upper[k]) == pytest.approx((-0.5, 0.7))
+    narrow = load_hand(write_coupled(tmp_path, ("joint_f0_2", "joint_f0_1", -2.0, 0.2)))
+    k = narrow.joint_names.index("joint_f0_1")
+    assert (narrow.lower[k], narrow.upper[k]) == pytest.approx((-0.5, 0.7))
 
 
 def test_bodies_and_jacobians_equal_mujocos(hand, x64):
     tree, model = hand.kinematics(), build_scene(hand, None).compile()
-    layout, data, tips = (
-        JointLayout(model),
-        mujoco.MjData(model),
-        jax.jit(lambda q: tree.fingertips(tree.poses(q))),
-    )
+    layout, tips = JointLayout(model), jax.jit(lambda q: tree.fingertips(tree.poses(q)))
     links = jnp.asarray(tree.tip_body)
     for q in random_angles(hand, 10):
-        data.qpos[:] = layout.coordinates(q)
-        mujoco.mj_kinematics(model, data)
+        data = at(model, layout.coordinates(q))
         poses = tree.poses(jnp.asarray(q))
         np.testing.assert_allclose(poses.p_WB, [data.body(b.name).xpos for b in hand.bodies], atol=1e-12)
         ours = np.asarray(tree.point_jacobian(poses, tips(jnp.asarray(q)), links))
@@ -129,12 +120,10 @@ def test_frames_and_fingers_include_followers(hand, x64):
 
 def test_gravity_torques_are_the_slope_of_the_potential_energy(hand):
     gravity, model = GravityCompensation(hand), build_scene(hand, None, camera=False).compile()
-    layout, data = JointLayout(model), mujoco.MjData(model)
+    layout = JointLayout(model)
 
     def energy(q):
-        data.qpos[:] = layout.coordinates(q)
-        mujoco.mj_kinematics(model, data)
-        return 9.81 * float(model.body_mass @ data.xipos[:, 2])
+        return 9.81 * float(model.body_mass @ at(model, layout.coordinates(q)).xipos[:, 2])
 
     h = 1e-6 * np.eye(6)
     for q in random_angles(hand, 5):
@@ -165,96 +154,72 @@ def test_followers_keep_their_coupling_in_the_plant(hand):
 
 
 @pytest.mark.parametrize(
-    ("joint", "leader", "ratio", "said"),
+    ("couplings", "said"),
     [
-        ("joint_f0_2", "joint_f1_1", 1.0, "'joint_f0_2' follows 'joint_f1_1' of another finger"),
+        ([("joint_f0_2", "joint_f1_1", 1.0, 0.0)], "'joint_f0_2' follows 'joint_f1_1' of another finger"),
         (
-            "joint_f0_2",
-            "joint_f0_9",
-            1.0,
+            [("joint_f0_2", "joint_f0_9", 1.0, 0.0)],
             "'joint_f0_2' of .* follows 'joint_f0_9', which is not another revolute joint",
         ),
         (
-            "joint_f0_2",
-            "joint_f0_2",
-            1.0,
+            [("joint_f0_2", "joint_f0_2", 1.0, 0.0)],
             "'joint_f0_2' of .* follows 'joint_f0_2', which is not another revolute joint",
         ),
-        ("joint_f0_2", "joint_f0_1", 0.0, "the multiplier must not be zero"),
-        ("joint_f0_2", "joint_f0_1", "much", "'multiplier' must be numbers, got 'much'"),
+        ([("joint_f0_2", "joint_f0_1", 0.0, 0.0)], "the multiplier must not be zero"),
+        ([("joint_f0_2", "joint_f0_1", "much", 0.0)], "'multiplier' must be numbers, got 'much'"),
+        ([FOLLOWER, ("joint_f0_1", "joint_f0_2", 1.0, 0.0)], "follows itself"),
+        (
+            [("joint_f0_2", "joint_f0_1", 1.0, 9.0)],
+            "limits of the joint 'joint_f0_1' and of the joints that follow it exclude each other",
+        ),
     ],
 )
-def test_an_invalid_coupling_is_rejected_in_one_sentence(joint, leader, ratio, said, tmp_path):
-    file = write_hand(tmp_path, (3, 3, 2))
-    urdf = tmp_path / "hand.urdf"
-    urdf.write_text(mimic(urdf.read_text(), joint, leader, ratio, 0.0))
+def test_an_invalid_coupling_is_rejected_in_one_sentence(couplings, said, tmp_path):
     with pytest.raises(ConfigError, match=said) as caught:
-        load_hand(file)
+        load_hand(write_coupled(tmp_path, *couplings))
     assert "\n" not in str(caught.value)
 
 
-def test_circular_and_contradictory_couplings_are_rejected(tmp_path):
-    file = write_hand(tmp_path, (3, 3, 2))
-    urdf = tmp_path / "hand.urdf"
-    plain = urdf.read_text()
-    urdf.write_text(mimic(mimic(plain, "joint_f0_2", "joint_f0_1"), "joint_f0_1", "joint_f0_2"))
-    with pytest.raises(ConfigError, match="follows itself"):
-        load_hand(file)
-    urdf.write_text(mimic(plain, "joint_f0_2", "joint_f0_1", 1.0, 9.0))
-    with pytest.raises(
-        ConfigError,
-        match="limits of the joint 'joint_f0_1' and of the joints that follow it exclude each other",
-    ):
-        load_hand(file)
+def write_mjcf(folder, *polynomial):
+    """Write a hand whose third joint is coupled to its second by an equality; return its MJCF."""
+    write_hand(folder, (3, 3, 3))
+    text = (folder / "hand.urdf").read_text()
+    spec = mujoco.MjSpec.from_string(
+        text.replace("</robot>", '<mujoco><compiler fusestatic="false"/></mujoco></robot>')
+    )
+    coupling = spec.add_equality(type=mujoco.mjtEq.mjEQ_JOINT, objtype=mujoco.mjtObj.mjOBJ_JOINT)
+    coupling.name1, coupling.name2, coupling.data[: len(polynomial)] = *FOLLOWER[:2], polynomial
+    spec.compile()
+    (folder / "hand.xml").write_text(spec.to_xml())
+    return folder / "hand.xml"
 
 
 def test_a_coupled_robot_file_is_imported(tmp_path):
     """From a URDF with <mimic>, and from an MJCF with the same as joint equalities."""
-    write_hand(tmp_path, (3, 3, 3))
-    urdf = tmp_path / "hand.urdf"
-    plain = urdf.read_text()
-    urdf.write_text(mimic(plain, "joint_f0_2", "joint_f0_1"))
+    mjcf = write_mjcf(tmp_path, OFFSET, RATIO)
+    urdf = write_coupled(tmp_path, FOLLOWER, fingers=(3, 3, 3)).with_suffix(".urdf")
     of_urdf = add_hand(urdf, tmp_path / "a", HandWishes(effort=0.6))
     assert of_urdf.hand.chains == (2, 3, 3) and any(
         "1 joints are led by others: joint_f0_2 by joint_f0_1" in n for n in of_urdf.notes
     )
     body = next(b for b in of_urdf.hand.bodies if b.hinge == "joint_f0_2")
     assert (body.ratio, body.offset) == (RATIO, OFFSET)
-    spec = mujoco.MjSpec.from_string(
-        plain.replace("</robot>", '<mujoco><compiler fusestatic="false"/></mujoco></robot>')
-    )
-    coupling = spec.add_equality(type=mujoco.mjtEq.mjEQ_JOINT, objtype=mujoco.mjtObj.mjOBJ_JOINT)
-    coupling.name1, coupling.name2, coupling.data[:2] = "joint_f0_2", "joint_f0_1", (OFFSET, RATIO)
-    (tmp_path / "hand.xml").write_text((spec.compile(), spec.to_xml())[1])
-    of_mjcf = add_hand(tmp_path / "hand.xml", tmp_path / "b", HandWishes("h", effort=0.6))
+    of_mjcf = add_hand(mjcf, tmp_path / "b", HandWishes("h", effort=0.6))
     for one, other in zip(of_mjcf.hand.bodies, of_urdf.hand.bodies, strict=True):
-        assert (one.hinge, one.ratio, one.offset) == (
-            other.hinge,
-            pytest.approx(other.ratio),
-            pytest.approx(other.offset),
-        )
+        assert one.hinge == other.hinge
+        assert (one.ratio, one.offset) == pytest.approx((other.ratio, other.offset))
 
 
-def test_couplings_by_a_polynomial_or_to_another_finger_are_rejected(tmp_path):
-    write_hand(tmp_path, (3, 3, 3))
-    urdf = tmp_path / "hand.urdf"
-    spec = mujoco.MjSpec.from_string(
-        urdf.read_text().replace("</robot>", '<mujoco><compiler fusestatic="false"/></mujoco></robot>')
-    )
-    coupling = spec.add_equality(type=mujoco.mjtEq.mjEQ_JOINT, objtype=mujoco.mjtObj.mjOBJ_JOINT)
-    coupling.name1, coupling.name2, coupling.data[:3] = "joint_f0_2", "joint_f0_1", (0.0, 1.0, 0.5)
-    (tmp_path / "hand.xml").write_text((spec.compile(), spec.to_xml())[1])
+def test_couplings_by_a_polynomial_are_rejected(tmp_path):
     with pytest.raises(
         ConfigError, match=r"'joint_f0_2' of hand\.xml is coupled to a polynomial of 'joint_f0_1'"
     ):
-        add_hand(tmp_path / "hand.xml", tmp_path / "a", HandWishes(effort=0.6))
+        add_hand(write_mjcf(tmp_path, 0.0, 1.0, 0.5), tmp_path / "a", HandWishes(effort=0.6))
 
 
 def test_rollouts_of_identify_are_of_the_hands_own_joints(tmp_path):
     """Over 20 ms from rest a hand that is asked to stay does."""
-    trimesh.creation.box(3 * [0.05]).export(tmp_path / "cube.obj")
-    (tmp_path / "cube.yaml").write_text(CUBE)
-    spec = Spec("palm_turn", str(tmp_path / "cube.yaml"), str(coupled(tmp_path)))
+    spec = Spec("palm_turn", write_cube(tmp_path), str(coupled(tmp_path)))
     settings = read_settings(spec)
     task = make_task(spec, settings)
     state = np.concatenate([task.scene().rest, [1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0]])
@@ -271,15 +236,9 @@ def test_rollouts_of_identify_are_of_the_hands_own_joints(tmp_path):
 @pytest.mark.parametrize("planner", ["gauss_newton", "sampling"])
 def test_the_loop_runs_with_a_coupled_hand(planner, tmp_path):
     """A second towards a goal: every plan is usable, and the error has not grown."""
-    trimesh.creation.box(3 * [0.05]).export(tmp_path / "cube.obj")
-    (tmp_path / "cube.yaml").write_text(CUBE)
-    spec = Spec(
-        "palm_turn", str(tmp_path / "cube.yaml"), str(coupled(tmp_path)), overrides=(("planner", planner),)
-    )
-    settings = read_settings(spec)
-    assert settings[MpcParams].horizon
-    task = make_task(spec, settings)
-    trial = Loop(task, settings).run(0, 0, 1.0, goals=iter([task.at_yaw(0.5)]))
+    spec = Spec("palm_turn", write_cube(tmp_path), str(coupled(tmp_path)), overrides=(("planner", planner),))
+    loop = loop_of(spec)
+    trial = loop.run(0, 0, 1.0, goals=iter([loop.task.at_yaw(0.5)]))
     assert not trial.dropped and trial.recording["q"].shape[1] == 6
     assert np.isfinite(trial.recording["q_command"]).all()
     assert trial.recording["error"][-1] < trial.recording["error"][0] + 0.05

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import trimesh
-from scipy.spatial.transform import Rotation
 
 from dexstack.errors import ConfigError
 from dexstack.model import HANDS
 from dexstack.model.description import data_dir
 from dexstack.model.hand import HandModel, load_hand
 from dexstack.model.urdf import Shape, check_inertia, read_urdf
+from tests.dexstack.model.tree import body_poses, random_angles
 
 if TYPE_CHECKING:
     import pinocchio
@@ -39,30 +39,13 @@ def in_model_order(model: pinocchio.Model, hand: HandModel, q: np.ndarray) -> np
     return out
 
 
-def body_poses(hand: HandModel, q: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """(R_PB, p_PB) of every body in the palm frame, from the tree alone."""
-    poses: list[tuple[np.ndarray, np.ndarray]] = []
-    for body in hand.bodies:
-        if body.joint is None:
-            poses.append((np.eye(3), np.zeros(3)))
-            continue
-        R, p = poses[body.parent]
-        turn = Rotation.from_rotvec(body.axis * q[body.joint]).as_matrix()
-        poses.append((R @ body.R_PB_at_zero @ turn, p + R @ body.p_PB))
-    return poses
-
-
-def random_angles(hand: HandModel, count: int = 20) -> np.ndarray:
-    return np.random.default_rng(0).uniform(hand.lower, hand.upper, (count, 16))
-
-
 @pytest.mark.parametrize("side", SIDES)
 def test_forward_kinematics_equal_the_vendors(side, pinocchio):
     hand, model = load_hand(side), pinocchio.buildModelFromUrdf(str(vendor_urdf(side)))
     data = model.createData()
     for q in random_angles(hand):
         pinocchio.framesForwardKinematics(model, data, in_model_order(model, hand, q))
-        poses = body_poses(hand, q)
+        poses = list(zip(*body_poses(hand, q), strict=True))
         for body, (R, p) in zip(hand.bodies, poses, strict=True):
             oMf = data.oMf[model.getFrameId(body.name)]
             np.testing.assert_allclose(p, oMf.translation, atol=1e-9)
@@ -83,11 +66,9 @@ def test_limits_and_masses_equal_the_vendors(side, pinocchio):
     np.testing.assert_array_equal(hand.lower, model.lowerPositionLimit[index])
     np.testing.assert_array_equal(hand.upper, model.upperPositionLimit[index])
     np.testing.assert_array_equal(hand.velocity, model.velocityLimit[index])
-    masses = {}  # pinocchio reads the vendor's file although its inertias are not physical
-    for i, name in enumerate(hand.joint_names):
-        masses[f"link_{i}.0"] = model.inertias[model.getJointId(name)].mass
-    for body in hand.bodies[1:]:
-        assert body.mass == pytest.approx(masses[body.name], abs=1e-9)
+    # pinocchio reads the vendor's file although its inertias are not physical
+    masses = {f"link_{i}.0": model.inertias[model.getJointId(n)].mass for i, n in enumerate(hand.joint_names)}
+    assert {b.name: b.mass for b in hand.bodies[1:]} == pytest.approx(masses, abs=1e-9)
     assert hand.bodies[0].mass == pytest.approx(0.4154, abs=1e-9)
 
 
@@ -106,9 +87,9 @@ def test_left_hand_mirrors_the_right():
     for name in right.poses:
         np.testing.assert_allclose(left.poses[name], abduction * right.poses[name])
     for q in random_angles(right):
-        for (R_r, p_r), (R_l, p_l) in zip(body_poses(right, q), body_poses(left, abduction * q), strict=True):
-            np.testing.assert_allclose(mirror @ p_r, p_l, atol=1e-8)
-            np.testing.assert_allclose(mirror @ R_r @ mirror, R_l, atol=1e-8)
+        (R_r, p_r), (R_l, p_l) = body_poses(right, q), body_poses(left, abduction * q)
+        np.testing.assert_allclose(p_r @ mirror, p_l, atol=1e-8)
+        np.testing.assert_allclose(mirror @ R_r @ mirror, R_l, atol=1e-8)
     for b_r, b_l in zip(right.bodies, left.bodies, strict=True):
         np.testing.assert_allclose(mirror @ b_r.com, b_l.com, atol=1e-12)
         np.testing.assert_allclose(mirror @ b_r.inertia @ mirror, b_l.inertia, atol=1e-12)
@@ -176,18 +157,20 @@ def test_poses_keep_a_margin_to_the_limits(side):
         assert np.all(q - hand.lower > 0.05) and np.all(hand.upper - q > 0.05)
 
 
-def test_an_unknown_pose_is_rejected():
-    with pytest.raises(ConfigError, match="no pose 'fist'; it has home"):
-        load_hand("right").pose("fist")
-
-
-def test_an_unknown_hand_is_rejected():
-    with pytest.raises(
-        ConfigError, match=r"unknown hand 'leap_rigth'; did you mean 'leap_right'\? \(known: leap_left"
-    ):
-        load_hand("leap_rigth")
-    with pytest.raises(ConfigError, match=r"cannot read /nowhere/hand\.yaml"):
-        load_hand("/nowhere/hand.yaml")
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: load_hand("leap_rigth"),
+            r"unknown hand 'leap_rigth'; did you mean 'leap_right'\? \(known: leap_left",
+        ),
+        (lambda: load_hand("/nowhere/hand.yaml"), r"cannot read /nowhere/hand\.yaml"),
+        (lambda: load_hand("right").pose("fist"), "no pose 'fist'; it has home"),
+    ],
+)
+def test_an_unknown_hand_or_pose_is_rejected(call, message):
+    with pytest.raises(ConfigError, match=message):
+        call()
 
 
 @pytest.mark.parametrize(
@@ -259,44 +242,40 @@ def test_a_hand_is_loaded_from_a_yaml(tmp_path):
     np.testing.assert_array_equal(load_hand(write_hand(tmp_path)).home, load_hand("right").home)
 
 
-@pytest.mark.parametrize(("old", "new", "message"), BROKEN_URDF)
-def test_a_broken_urdf_gives_one_clear_sentence(tmp_path, old, new, message):
-    with pytest.raises(ConfigError, match=message) as caught:
-        load_hand(write_hand(tmp_path, urdf=(old, new)))
-    assert "\n" not in str(caught.value)
+BROKEN_YAML = [
+    ("urdf: allegro_v4_right.urdf", "urdf: other.urdf", "cannot read the hand description .*other.urdf"),
+    ("0.0, 0.7071067811865476]", "0.0, 0.9]", "must be a unit quaternion .* norm 1.145"),
+    ("0.0, 0.7071067811865476]", "0.0]", "'palm_mount.quaternion' must be 4 finite numbers"),
+    (
+        "[0.08, 0.0, 1.65, 0.27]",
+        "[0.08, 0.0, 1.75, 0.27]",
+        r"poses.home puts 'joint_2.0' at 1.75 rad, outside .*1.709",
+    ),
+    ("[0.08, 0.0, 1.65, 0.27]", "[0.08, 0.0, .nan, 0.27]", "'poses.home' must be 16 finite numbers"),
+    ("link_15.0_tip]", "link_16.0_tip]", "fingertip link 'link_16.0_tip' does not exist"),
+    ("palm_link: palm_link", "palm_link: base", "palm link 'base' must exist"),
+    ("radius: 0.012", "radius: 0", "'fingertips.radius' must be positive"),
+    ("friction:", "frictions:", "lacks the key 'friction'"),
+    ("side: right", "side: right\nspeed: 3", "unknown key 'speed'"),
+    (
+        "[joint_0.0, joint_4.0",
+        "[joint_0.0, joint_44.0",
+        r"'swing_joints' lists the unknown joint 'joint_44.0'; joints are joint_0.0",
+    ),
+    (
+        "swing_joints: [joint_0.0, joint_4.0, joint_8.0]",
+        "swing_joints: 3",
+        r"'swing_joints' lists the unknown joint '3'",
+    ),
+    ("poses:", "poses: [", "not valid YAML"),
+]
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("urdf: allegro_v4_right.urdf", "urdf: other.urdf", "cannot read the hand description .*other.urdf"),
-        ("0.0, 0.7071067811865476]", "0.0, 0.9]", "must be a unit quaternion .* norm 1.145"),
-        ("0.0, 0.7071067811865476]", "0.0]", "'palm_mount.quaternion' must be 4 finite numbers"),
-        (
-            "[0.08, 0.0, 1.65, 0.27]",
-            "[0.08, 0.0, 1.75, 0.27]",
-            r"poses.home puts 'joint_2.0' at 1.75 rad, outside .*1.709",
-        ),
-        ("[0.08, 0.0, 1.65, 0.27]", "[0.08, 0.0, .nan, 0.27]", "'poses.home' must be 16 finite numbers"),
-        ("link_15.0_tip]", "link_16.0_tip]", "fingertip link 'link_16.0_tip' does not exist"),
-        ("palm_link: palm_link", "palm_link: base", "palm link 'base' must exist"),
-        ("radius: 0.012", "radius: 0", "'fingertips.radius' must be positive"),
-        ("friction:", "frictions:", "lacks the key 'friction'"),
-        ("side: right", "side: right\nspeed: 3", "unknown key 'speed'"),
-        (
-            "[joint_0.0, joint_4.0",
-            "[joint_0.0, joint_44.0",
-            r"'swing_joints' lists the unknown joint 'joint_44.0'; joints are joint_0.0",
-        ),
-        (
-            "swing_joints: [joint_0.0, joint_4.0, joint_8.0]",
-            "swing_joints: 3",
-            r"'swing_joints' lists the unknown joint '3'",
-        ),
-        ("poses:", "poses: [", "not valid YAML"),
-    ],
+    ("where", "old", "new", "message"),
+    [*(("urdf", *row) for row in BROKEN_URDF), *(("yaml", *row) for row in BROKEN_YAML)],
 )
-def test_a_broken_hand_yaml_gives_one_clear_sentence(tmp_path, old, new, message):
+def test_a_broken_file_gives_one_clear_sentence(tmp_path, where, old, new, message):
     with pytest.raises(ConfigError, match=message) as caught:
-        load_hand(write_hand(tmp_path, yaml=(old, new)))
+        load_hand(write_hand(tmp_path, **{where: (old, new)}))
     assert "\n" not in str(caught.value)

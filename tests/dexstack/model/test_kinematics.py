@@ -1,4 +1,4 @@
-"""The hand's JAX kinematics against MuJoCo's, in float64."""
+"""The hand's kinematics and gravity torques against MuJoCo and pinocchio."""
 
 import jax
 import jax.numpy as jnp
@@ -10,9 +10,11 @@ from scipy.spatial.transform import Rotation
 from dexstack.contact.contact import GROUND
 from dexstack.geometry.rotations import rotation_matrix
 from dexstack.model import HANDS
+from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import load_hand
 from dexstack.model.kinematics import KinematicTree, quaternion_matrix
 from dexstack.model.scene import build_scene
+from tests.dexstack.model.tree import at, random_angles
 
 
 @pytest.fixture(params=HANDS)
@@ -20,19 +22,14 @@ def peers(request, x64):
     """The tree and MuJoCo's model of the same hand."""
     hand = load_hand(request.param)
     model = build_scene(hand, None).compile()
-    return hand, KinematicTree(hand), model, mujoco.MjData(model)
-
-
-def angles(hand, count):
-    return np.random.default_rng(0).uniform(hand.lower, hand.upper, (count, 16))
+    return hand, KinematicTree(hand), model
 
 
 def test_body_poses_equal_mujocos(peers):
-    hand, tree, model, data = peers
+    hand, tree, model = peers
     poses = jax.jit(tree.poses)
-    for q in angles(hand, 20):
-        data.qpos[:16] = q
-        mujoco.mj_kinematics(model, data)
+    for q in random_angles(hand, 20):
+        data = at(model, q)
         ours = poses(jnp.asarray(q))
         assert ours.p_WB.dtype == jnp.float64
         for b, body in enumerate(hand.bodies):
@@ -44,14 +41,12 @@ def test_body_poses_equal_mujocos(peers):
 
 def test_point_jacobians_equal_mujocos(peers):
     """For random points on every link; zero for the palm and the ground."""
-    hand, tree, model, data = peers
+    hand, tree, model = peers
     rng = np.random.default_rng(1)
     links = jnp.arange(GROUND, 17)
     jacobian = jax.jit(lambda q, p: tree.point_jacobian(tree.poses(q), p, links))
-    for q in angles(hand, 5):
-        data.qpos[:16] = q
-        mujoco.mj_kinematics(model, data)
-        mujoco.mj_comPos(model, data)
+    for q in random_angles(hand, 5):
+        data = at(model, q)
         points = rng.uniform(-0.2, 0.2, (len(links), 3))
         ours = np.asarray(jacobian(jnp.asarray(q), jnp.asarray(points)))
         assert ours.shape == (18, 3, 16)
@@ -62,24 +57,15 @@ def test_point_jacobians_equal_mujocos(peers):
             np.testing.assert_allclose(J, theirs[:, :16], atol=1e-12)
 
 
-def test_fingertips_and_their_jacobian_agree_with_mujoco_and_finite_differences(peers):
-    """The Jacobian is compared with finite differences."""
-    hand, tree, model, data = peers
+def test_fingertips_equal_mujocos(peers):
+    hand, tree, model = peers
     tips = jax.jit(lambda q: tree.fingertips(tree.poses(q)))
-    for q in angles(hand, 3):
-        data.qpos[:16] = q
-        mujoco.mj_kinematics(model, data)
+    for q in random_angles(hand, 3):
+        data = at(model, q)
         p_WTip = np.asarray(tips(jnp.asarray(q)))
         for tip, p in zip(hand.fingertips, p_WTip, strict=True):
             body = data.body(hand.bodies[tip.body].name)
             np.testing.assert_allclose(p, body.xpos + body.xmat.reshape(3, 3) @ tip.p_BT, atol=1e-12)
-        J = np.asarray(
-            tree.point_jacobian(tree.poses(jnp.asarray(q)), jnp.asarray(p_WTip), jnp.asarray(tree.tip_body))
-        )
-        for j in range(16):
-            step = 1e-6 * np.eye(16)[j]
-            slope = (np.asarray(tips(jnp.asarray(q + step))) - np.asarray(tips(jnp.asarray(q - step)))) / 2e-6
-            np.testing.assert_allclose(J[:, :, j], slope, atol=1e-9)
 
 
 def test_single_precision_is_accurate_to_a_micrometre():
@@ -87,10 +73,8 @@ def test_single_precision_is_accurate_to_a_micrometre():
     hand = load_hand("right")
     tree = KinematicTree(hand)
     model = build_scene(hand, None).compile()
-    data = mujoco.MjData(model)
-    for q in angles(hand, 10):
-        data.qpos[:16] = q
-        mujoco.mj_kinematics(model, data)
+    for q in random_angles(hand, 10):
+        data = at(model, q)
         ours = tree.poses(jnp.asarray(q, jnp.float32))
         assert ours.p_WB.dtype == jnp.float32
         theirs = np.array([data.body(body.name).xpos for body in hand.bodies])
@@ -103,3 +87,31 @@ def test_rotations_of_quaternions_of_any_length_are_scipys():
         theirs = Rotation.from_quat(quat, scalar_first=True).as_matrix()
         np.testing.assert_allclose(rotation_matrix(3 * quat), theirs, atol=1e-14)
         np.testing.assert_allclose(quaternion_matrix(jnp.asarray(0.1 * quat)), theirs, atol=1e-6)
+
+
+@pytest.mark.parametrize("side", HANDS)
+def test_gravity_torques_equal_pinocchios(side, pinocchio):
+    hand = load_hand(side)
+    gravity = GravityCompensation(hand)
+    model = pinocchio.buildModelFromUrdf(str(hand.urdf_path))
+    R_WP = Rotation.from_quat(hand.quat_WP, scalar_first=True).as_matrix()
+    model.gravity.linear = R_WP.T @ np.array([0.0, 0.0, -9.81])
+    data = model.createData()
+    index = [model.joints[model.getJointId(name)].idx_q for name in hand.joint_names]
+    for q in random_angles(hand):
+        q_pin = np.zeros(model.nq)
+        q_pin[index] = q
+        expected = pinocchio.computeGeneralizedGravity(model, data, q_pin)[index]
+        np.testing.assert_allclose(gravity(q), expected, atol=1e-10)
+
+
+def test_the_hand_floats_under_its_gravity_torques():
+    hand = load_hand("right")
+    gravity = GravityCompensation(hand)
+    model = build_scene(hand, None).compile()
+    data = mujoco.MjData(model)
+    data.qpos[:] = hand.home
+    for _ in range(500):
+        data.qfrc_applied[:] = gravity(data.qpos)
+        mujoco.mj_step(model, data)
+    np.testing.assert_allclose(data.qpos, hand.home, atol=1e-9)

@@ -16,11 +16,7 @@ FACTS = {
 }
 
 
-def test_the_shipped_objects():
-    assert object_names() == tuple(sorted(FACTS))
-
-
-@pytest.mark.parametrize("name", FACTS)
+@pytest.mark.parametrize("name", object_names())
 def test_size_mass_and_frame(name):
     obj = load_object(name)
     size, mass = FACTS[name]
@@ -31,11 +27,6 @@ def test_size_mass_and_frame(name):
     assert obj.mesh.is_watertight and obj.mesh.is_convex
     assert obj.mesh_path.stat().st_size < 20_000
     assert np.linalg.norm(obj.start("allegro").pose_WO[3:]) == pytest.approx(1.0)
-
-
-def test_inertia_of_the_cube_in_closed_form():
-    obj = load_object("cube")
-    np.testing.assert_allclose(obj.inertia, np.eye(3) * obj.mass * 0.056**2 / 6.0, rtol=1e-9, atol=1e-15)
 
 
 @pytest.mark.parametrize("name", ("foambrick", "stick"))
@@ -130,13 +121,21 @@ def test_a_broken_object_yaml_gives_one_clear_sentence(tmp_path, old, new, messa
     assert "\n" not in str(caught.value)
 
 
-def test_unknown_objects_and_tasks_are_named():
-    with pytest.raises(ConfigError, match="unknown object 'teapot'; known: cube, foambrick, stick"):
-        load_object("teapot")
-    with pytest.raises(ConfigError, match=r"cannot read /nowhere/teapot\.yaml"):
-        load_object("/nowhere/teapot.yaml")
-    with pytest.raises(ConfigError, match="'cube' has no start pose for the task 'juggling'; it has allegro"):
-        load_object("cube").start("juggling")
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: load_object("teapot"), "unknown object 'teapot'; known: cube, foambrick, stick"),
+        (lambda: load_object("/nowhere/teapot.yaml"), r"cannot read /nowhere/teapot\.yaml"),
+        (
+            lambda: load_object("cube").start("juggling"),
+            "'cube' has no start pose for the task 'juggling'; it has allegro",
+        ),
+        (lambda: scaled(load_object("cube"), size=0.0), "must be positive"),
+    ],
+)
+def test_unknown_objects_tasks_and_sizes_are_rejected(call, message):
+    with pytest.raises(ConfigError, match=message):
+        call()
 
 
 def test_a_start_is_mirrored_in_a_left_hand():
@@ -156,5 +155,3 @@ def test_a_scaled_object_has_its_inertia_and_rests_on_the_same_support():
     np.testing.assert_allclose(heavy.mesh.extents, 1.05 * cube.mesh.extents)
     bottom = [o.start("allegro").pose_WO[2] + o.mesh.bounds[0, 2] for o in (cube, heavy)]
     assert bottom[0] == pytest.approx(bottom[1])
-    with pytest.raises(ConfigError, match="must be positive"):
-        scaled(cube, size=0.0)

@@ -10,14 +10,15 @@ import pytest
 
 from dexstack.cli.main import main
 from dexstack.errors import ConfigError
-from dexstack.graph.settings import Spec, make_task, read_settings
+from dexstack.graph.settings import Spec
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.model.placing import place_on_palm
 from dexstack.model.scene import build_scene
 from dexstack.onboarding.add_hand import HandWishes, add_hand
-from dexstack.sim.loop import Loop
+from dexstack.trials.sweep import loop_of
 from tests.dexstack.model.generated_hand import LENGTH, RADIUS, SPACING, TIP, write_hand
+from tests.dexstack.model.tree import at
 from tests.dexstack.onboarding import broken_robot
 
 ALLEGRO_TIPS = tuple(f"link_{k}.0_tip" for k in (3, 7, 11, 15))
@@ -85,12 +86,8 @@ def test_the_other_packaged_hands_are_reproduced(name, tmp_path):
 def test_the_written_hand_touches_nothing_and_has_a_place_for_a_cube(allegro):
     hand = load_hand(allegro.yaml)
     model = build_scene(hand, None).compile()
-    data = mujoco.MjData(model)
     for q in hand.poses.values():
-        assert (q >= hand.lower).all() and (q <= hand.upper).all()
-        data.qpos[:] = q
-        mujoco.mj_forward(model, data)
-        assert data.ncon == 0
+        assert (q >= hand.lower).all() and (q <= hand.upper).all() and at(model, q).ncon == 0
     assert set(hand.poses) == {"home", "flat"}
     start = place_on_palm(hand, load_object("cube"))
     assert start.hand_pose == "home" and np.linalg.norm(start.pose_WO[:2]) < 0.02
@@ -297,9 +294,8 @@ def test_a_broken_file_ends_in_a_hand_or_a_sentence(seed, tmp_path):
 def test_the_loop_runs_with_an_added_hand(allegro, plant):
     """After two seconds towards a goal the cube is on the palm, and its error is smaller."""
     spec = Spec("palm_turn", "cube", str(allegro.yaml), plant=plant)
-    settings = read_settings(spec)
-    task = make_task(spec, settings)
-    trial = Loop(task, settings, plant).run(0, 0, 2.0, goals=iter([task.at_yaw(0.5)]))
+    loop = loop_of(spec)
+    trial = loop.run(0, 0, 2.0, goals=iter([loop.task.at_yaw(0.5)]))
     assert not trial.dropped and np.isfinite(trial.recording["q_command"]).all()
     assert trial.recording["error"][-1] < trial.recording["error"][0]
 

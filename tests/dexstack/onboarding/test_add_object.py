@@ -10,7 +10,7 @@ from dexstack.errors import ConfigError
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object, mirrored
 from dexstack.model.placing import place_on_palm
-from dexstack.onboarding.add_object import DENSITY, Wishes, add_object, infer_unit, inspect
+from dexstack.onboarding.add_object import DENSITY, Wishes, add_object, inspect
 from tests.dexstack.onboarding import broken
 
 
@@ -111,15 +111,6 @@ def test_a_left_hand_has_the_mirrored_place():
     np.testing.assert_allclose(left.pose_WO, mirrored(right.pose_WO), atol=1e-6)
 
 
-def test_an_ambiguous_unit_names_the_argument(tmp_path):
-    with pytest.raises(ConfigError, match=r"may be in cm or in \(cm: 50 mm, in: 127 mm\);.*--unit"):
-        infer_unit(trimesh.creation.box((5, 5, 5)), "the mesh")
-    with pytest.raises(ConfigError, match=r"in no unit between 20 and 250 mm long .*--unit"):
-        infer_unit(trimesh.creation.box((900, 5, 5)), "the mesh")
-    box = put(tmp_path, trimesh.creation.box((2, 2, 2.2)))
-    assert add_object(box, tmp_path, Wishes(unit="in")).obj.size[0] == pytest.approx(2.2 * 0.0254)
-
-
 def test_a_vertex_that_no_face_uses_does_not_change_the_unit(tmp_path):
     corners = [(x, y, z) for x in (-25, 25) for y in (-25, 25) for z in (-25, 25)]
     faces = ((1, 2, 4, 3), (1, 5, 6, 2), (3, 4, 8, 7), (1, 3, 7, 5), (2, 6, 8, 4), (5, 7, 8, 6))
@@ -132,31 +123,39 @@ def test_a_vertex_that_no_face_uses_does_not_change_the_unit(tmp_path):
     np.testing.assert_allclose(added.obj.size, 0.05)
 
 
-def test_unusable_wishes_and_meshes_are_rejected(tmp_path):
-    box = put(tmp_path, trimesh.creation.box((50, 50, 50)))
-    for wishes, said in (
-        (Wishes(mass=1.0, density=1.0), "not both"),
-        (Wishes(unit="mile"), "unknown unit"),
-        (Wishes("  "), "not a name"),
-    ):
-        with pytest.raises(ConfigError, match=said):
-            add_object(box, tmp_path, wishes)
+BOX, HALF = trimesh.creation.box((50, 50, 50)), trimesh.creation.box((50, 50, 50))
+HALF.update_faces(~(HALF.face_normals[:, 2] > 0.5))
+
+
+@pytest.mark.parametrize(
+    ("mesh", "wishes", "said"),
+    [
+        (BOX, Wishes(mass=1.0, density=1.0), "not both"),
+        (BOX, Wishes(unit="mile"), "unknown unit"),
+        (BOX, Wishes("  "), "not a name"),
+        (HALF, Wishes(), r"moves its surface by .* --yes accepts it"),
+        (trimesh.creation.box((900, 900, 900)), Wishes(unit="mm"), "too large"),
+        (
+            trimesh.creation.box((5, 5, 5)),
+            Wishes(),
+            r"may be in cm or in \(cm: 50 mm, in: 127 mm\);.*--unit",
+        ),
+        (trimesh.creation.box((900, 5, 5)), Wishes(), r"in no unit between 20 and 250 mm long .*--unit"),
+    ],
+)
+def test_unusable_wishes_and_meshes_are_rejected(tmp_path, mesh, wishes, said):
+    with pytest.raises(ConfigError, match=said):
+        add_object(put(tmp_path, mesh), tmp_path, wishes)
     assert not (tmp_path / "thing.yaml").exists()
-    add_object(box, tmp_path)
+
+
+def test_wishes_settle_what_would_be_rejected(tmp_path):
+    inches = put(tmp_path, trimesh.creation.box((2, 2, 2.2)))
+    assert add_object(inches, tmp_path, Wishes(unit="in")).obj.size[0] == pytest.approx(2.2 * 0.0254)
     with pytest.raises(ConfigError, match="there is an object already"):
-        add_object(box, tmp_path)
-    add_object(box, tmp_path, Wishes(consent=True))
-    half = trimesh.creation.box((50, 50, 50))
-    half.update_faces(~(half.face_normals[:, 2] > 0.5))
-    with pytest.raises(ConfigError, match=r"moves its surface by .* --yes accepts it"):
-        add_object(put(tmp_path, half, "half.stl"), tmp_path)
-    assert add_object(tmp_path / "half.stl", tmp_path, Wishes(consent=True)).obj.mesh.volume == pytest.approx(
-        0.05**3
-    )
-    with pytest.raises(ConfigError, match="too large"):
-        add_object(
-            put(tmp_path, trimesh.creation.box((900, 900, 900)), "large.stl"), tmp_path, Wishes(unit="mm")
-        )
+        add_object(put(tmp_path, BOX), tmp_path)
+    added = add_object(put(tmp_path, HALF), tmp_path, Wishes(consent=True))
+    assert added.obj.mesh.volume == pytest.approx(0.05**3)
 
 
 @pytest.mark.slow

@@ -137,7 +137,7 @@ def test_missing_libraries_are_named_with_the_command_that_installs_them(monkeyp
     missing = ("manifold3d", "pymeshfix")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in missing else real(name))
     with pytest.raises(
-        ConfigError, match=r"manifold3d and pymeshfix must be installed: pip install 'dexstack\[decompose\]'"
+        ConfigError, match=r"manifold3d and pymeshfix must be installed: pip install 'dexstack\[objects\]'"
     ):
         repair(box())
 

@@ -7,6 +7,7 @@ import sys
 
 import cv2
 import numpy as np
+from studio import any_pose
 
 try:
     import mujoco
@@ -17,7 +18,7 @@ except AttributeError:  # of PyOpenGL, where the library is missing
 from dexstack.perception.bundle import Tag, object_bundle
 from dexstack.perception.camera import CameraModel
 from dexstack.perception.pose import solve_bundle
-from dexstack.perception.se3 import Transform, difference, exp
+from dexstack.perception.se3 import difference
 from dexstack.perception.tags import TagDetector, bitmap
 
 WIDTH, HEIGHT, FOCAL = 640, 480, 615.0
@@ -79,11 +80,7 @@ def main(out: str) -> int:
     )
     errors = []
     for _ in range(20):
-        axis = rng.normal(size=3)
-        X = Transform(
-            exp(axis / np.linalg.norm(axis) * rng.uniform(0, np.pi)),
-            np.array([*rng.uniform(-0.05, 0.05, 2), 0.4]),
-        )
+        X = any_pose(rng)
         data.mocap_pos[0], data.mocap_quat[0] = X.pose[:3], X.pose[3:]
         mujoco.mj_forward(model, data)
         renderer.update_scene(data, camera="camera")

@@ -171,20 +171,37 @@ def test_tags_on_a_sheet_do_not_overlap():
         place(big, "a0")
 
 
-def test_folders_of_pictures_are_checked(tmp_path):
-    with pytest.raises(ConfigError, match="cannot read"):
+def png(height: int, width: int) -> bytes:
+    return cv2.imencode(".png", np.zeros((height, width), np.uint8))[1].tobytes()
+
+
+CAMERA = b"width: 640\nheight: 480\nK: [600, 0, 320, 0, 600, 240, 0, 0, 1]\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({}, "cannot read"),
+        ({"camera.yaml": CAMERA}, "no pictures"),
+        ({"camera.yaml": CAMERA, "b.png": png(48, 64)}, r"b\.png has 64 x 48 pixels"),
+        ({"camera.yaml": CAMERA, "b.png": b"no picture"}, r"b\.png is not a picture"),
+        (
+            {
+                "camera.yaml": b"width: 640\nheight: 480\nK: [0, 0, 0, 0, 0, 0, 0, 0, 0]\n",
+                "a.png": png(480, 640),
+            },
+            "all zero",
+        ),
+    ],
+)
+def test_folders_of_pictures_are_checked(tmp_path, files, message):
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(ConfigError, match=message):
         read_folder(tmp_path)
-    (tmp_path / "camera.yaml").write_text("width: 640\nheight: 480\nK: [600, 0, 320, 0, 600, 240, 0, 0, 1]\n")
-    with pytest.raises(ConfigError, match="no pictures"):
-        read_folder(tmp_path)
-    cv2.imwrite(str(tmp_path / "a.png"), np.zeros((480, 640), np.uint8))
+
+
+def test_a_folder_of_pictures_is_read(tmp_path):
+    (tmp_path / "camera.yaml").write_bytes(CAMERA)
+    (tmp_path / "a.png").write_bytes(png(480, 640))
     assert len(read_folder(tmp_path).pictures) == 1
-    cv2.imwrite(str(tmp_path / "b.png"), np.zeros((48, 64), np.uint8))
-    with pytest.raises(ConfigError, match=r"b\.png has 64 x 48 pixels"):
-        read_folder(tmp_path)
-    (tmp_path / "b.png").write_text("no picture")
-    with pytest.raises(ConfigError, match=r"b\.png is not a picture"):
-        read_folder(tmp_path)
-    (tmp_path / "camera.yaml").write_text("width: 640\nheight: 480\nK: [0, 0, 0, 0, 0, 0, 0, 0, 0]\n")
-    with pytest.raises(ConfigError, match="all zero"):
-        read_folder(tmp_path)

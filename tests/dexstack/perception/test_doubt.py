@@ -42,10 +42,6 @@ def test_a_single_face_must_be_confirmed_by_a_second_picture(studio, monkeypatch
     assert not any(beyond(o.estimate.X_WO, FRONTAL) for o in outcomes if o.estimate)
 
 
-def test_two_faces_need_no_second_picture(studio):
-    assert follow(studio).process(0.0, studio.grey(TILTED)).sight is Sight.SEEN
-
-
 def test_a_frozen_camera_is_used_no_longer_than_one_without_tags(studio):
     e, coast = follow(studio), EstimatorParams.coast
     grey = [studio.grey(TILTED) for _ in range(2)]

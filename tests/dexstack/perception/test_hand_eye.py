@@ -19,6 +19,7 @@ from dexstack.perception.hand_eye import FIRST_TAG, Look, calibrate_hand_eye, fi
 from dexstack.perception.se3 import Transform, difference, exp
 from dexstack.perception.sources import FINE
 from dexstack.perception.tags import Detection
+from tests.dexstack.model.tree import body_poses
 
 HAND = load_hand("right")
 X_WP = Transform.of_pose([*HAND.p_WP, *HAND.quat_WP])
@@ -26,11 +27,8 @@ X_WP = Transform.of_pose([*HAND.p_WP, *HAND.quat_WP])
 
 def links_P(q: np.ndarray) -> list[Transform]:
     """Return the last links in the palm frame, independently of the tested code."""
-    X = [Transform(np.eye(3), np.zeros(3))]
-    for body in HAND.bodies[1:]:
-        turned = Transform(body.R_PB_at_zero @ exp(q[body.joint] * body.axis), body.p_PB)
-        X.append(X[body.parent].compose(turned))
-    return [X[tip.body] for tip in HAND.fingertips]
+    R, p = body_poses(HAND, q)
+    return [Transform(R[tip.body], p[tip.body]) for tip in HAND.fingertips]
 
 
 def looks(

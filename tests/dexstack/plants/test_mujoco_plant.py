@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from dexstack.errors import ConfigError
 from dexstack.model import HANDS
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import HandModel, load_hand
@@ -30,11 +29,11 @@ def hold(
         plant.step(np.clip(1.0 * (q_des - q) + gravity(q), -hand.effort, hand.effort))
 
 
-def test_a_tumbling_object_keeps_its_angular_momentum_and_energy(hand):
+def test_a_tumbling_object_keeps_its_angular_momentum_and_energy_and_flies_on_a_parabola(hand):
     obj = load_object("foambrick")
     plant = MujocoPlant(hand, obj, MujocoPlantParams(dt=2e-4))
     v = np.zeros(22)
-    v[19:] = (3.0, 5.0, -4.0)
+    v[16:] = (0.1, 0.2, 0.3, 3.0, 5.0, -4.0)
     plant.reset(hand.home, FAR, v)
 
     def momentum_and_energy() -> tuple[np.ndarray, float]:
@@ -49,24 +48,8 @@ def test_a_tumbling_object_keeps_its_angular_momentum_and_energy(hand):
     assert np.linalg.norm(plant.twist_WO[3:] - v[19:]) > 0.5  # it does tumble
     np.testing.assert_allclose(h1, h0, atol=2e-3 * np.linalg.norm(h0))
     assert e1 == pytest.approx(e0, rel=2e-3)
-
-
-def test_angular_velocity_is_in_body_axes(hand):
-    plant = MujocoPlant(hand, load_object("cube"))
-    yawed = np.array([0.0, 0.0, 0.6, np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)])
-    v = np.zeros(22)
-    v[16:] = (0.1, 0.2, 0.3, 1.0, 0.0, 0.0)
-    plant.reset(hand.home, yawed, v)
-    np.testing.assert_array_equal(plant.twist_WO, v[16:])
-    plant.step(np.zeros(16))
-    R0 = Rotation.from_quat(yawed[3:], scalar_first=True)
-    R1 = Rotation.from_quat(plant.pose_WO[3:], scalar_first=True)
-    np.testing.assert_allclose(
-        (R1 * R0.inv()).as_rotvec() / plant.dt, (0, 1, 0), atol=1e-6
-    )  # body x points along world y
-    np.testing.assert_allclose(
-        (plant.pose_WO[:3] - yawed[:3]) / plant.dt, (0.1, 0.2, 0.3 - 9.81 * plant.dt), atol=1e-9
-    )
+    flown = FAR[:3] + 0.2 * v[16:19] - [0.0, 0.0, 0.5 * 9.81 * 0.2 * (0.2 + plant.dt)]  # semi-implicit Euler
+    np.testing.assert_allclose(plant.pose_WO[:3], flown, atol=1e-6)
 
 
 def test_power_balance_of_the_hand(hand):
@@ -121,45 +104,3 @@ def test_the_object_rests_for_two_seconds(side, name):
             mujoco.mj_contactForce(plant.model, plant.scene.data, i, force)
             weight += (1 if bodies[1] == "object" else -1) * contact.frame.reshape(3, 3).T @ force[:3]
     np.testing.assert_allclose(weight, (0, 0, obj.mass * 9.81), atol=0.02 * obj.mass * 9.81)
-
-
-def test_same_reset_and_torques_give_the_same_states(hand):
-    obj = load_object("cube")
-    torques = np.random.default_rng(3).uniform(-0.1, 0.1, (300, 16))
-
-    def run(plant: MujocoPlant) -> np.ndarray:
-        plant.reset(hand.home, obj.start("allegro", hand.side).pose_WO)
-        rows = []
-        for tau in torques:
-            plant.step(tau)
-            rows.append(
-                np.concatenate([plant.joint_position, plant.joint_velocity, plant.pose_WO, plant.twist_WO])
-            )
-        return np.array(rows)
-
-    plant = MujocoPlant(hand, obj)
-    first = run(plant)
-    np.testing.assert_array_equal(run(plant), first)
-    np.testing.assert_array_equal(run(MujocoPlant(hand, obj)), first)
-    assert np.ptp(first, axis=0).max() > 0.1
-
-
-@pytest.mark.parametrize(
-    ("q", "pose", "v", "message"),
-    [
-        (np.zeros(15), FAR, None, "'q_hand' must be 16 finite numbers"),
-        (np.full(16, np.nan), FAR, None, "'q_hand' must be 16 finite numbers"),
-        (np.zeros(16), FAR[:6], None, "'pose_WO' must be 7 finite numbers"),
-        (np.zeros(16), np.array([0, 0, 0.1, 0, 0, 0, 0.0]), None, "must be a unit quaternion .* norm 0"),
-        (np.zeros(16), FAR, np.zeros(6), "'v' must be 22 finite numbers"),
-    ],
-)
-def test_a_bad_reset_is_rejected(hand, q, pose, v, message):
-    with pytest.raises(ConfigError, match=message):
-        MujocoPlant(hand, load_object("cube")).reset(q, pose, v)
-
-
-@pytest.mark.parametrize("tau", (np.zeros(15), np.full(16, np.nan), np.zeros((16, 1))))
-def test_bad_torques_are_rejected(hand, tau):
-    with pytest.raises(ConfigError, match="16 finite torques"):
-        MujocoPlant(hand, load_object("cube")).step(tau)

@@ -9,52 +9,43 @@ import pytest
 from dexstack.control.base import SolveStatus
 from dexstack.control.params import BlindParams
 from dexstack.geometry.rotations import yaw_of
-from dexstack.graph.settings import Spec, make_task, read_settings
+from dexstack.graph.settings import Spec
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
+from dexstack.learning.transitions import RECORDED, check_recording, cut
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
-from dexstack.sim.disturbance import NONE
+from dexstack.plants import make_plant
+from dexstack.report.plot import write_plot
+from dexstack.sim.disturbance import NONE, Pushes
 from dexstack.sim.loop import Loop, LoopParams
 from dexstack.sim.sensor import PoseSensor
 from dexstack.sim.trial import Recording, run_trial
 from dexstack.tasks.base import Setup
 from dexstack.tasks.palm_turn import PalmTurn
 from dexstack.trials.keep import keep_trial
+from dexstack.trials.sweep import loop_of
 from tests.dexstack.control.stubs import StubSupervisor, stub_controller
 
-TASK = PalmTurn()
+TASK, DAMPING = PalmTurn(), load_hand("right").damping
 
 
 class StubPlant:
     """The hand does not move; the object turns at a constant rate about the vertical."""
 
-    dt = 0.002
+    dt, joint_velocity = 0.002, np.zeros(16)
 
     def __init__(self, rate=0.0, fall=0.0):
-        self.rate, self.fall, self.steps, self.taus = rate, fall, 0, []
+        self.rate, self.fall, self.twist_WO = rate, fall, np.array([0, 0, -fall, 0, 0, rate], float)
 
     def reset(self, q_hand, pose_WO, v=None):
-        self.q, self.start, self.steps, self.taus = np.array(q_hand), np.array(pose_WO), 0, []
+        self.joint_position, self.start, self.taus = np.array(q_hand), np.array(pose_WO), []
 
     def step(self, tau):
-        self.steps += 1
         self.taus.append(np.array(tau))
 
     @property
     def time(self):
-        return self.steps * self.dt
-
-    @property
-    def joint_position(self):
-        return self.q.copy()
-
-    @property
-    def joint_velocity(self):
-        return np.zeros_like(self.q)
-
-    @property
-    def twist_WO(self):
-        return np.array([0, 0, -self.fall, 0, 0, self.rate], float)
+        return len(self.taus) * self.dt
 
     @property
     def pose_WO(self):
@@ -129,6 +120,8 @@ def test_poses_are_answered_at_the_period(hand):
     assert len(plant.taus) == 200
     assert {len(v) for v in trial.recording.values()} == {8}
     np.testing.assert_array_equal(trial.recording["latency"], 0.03)
+    assert set(trial.recording) == {f.name for f in fields(Recording)} > set(RECORDED)
+    assert trial.recording["twist_WO"].shape == (8, 6) and trial.recording["goal_WO"].shape == (8, 7)
 
 
 def test_a_failed_solve_commands_nothing(hand):
@@ -156,7 +149,7 @@ class Pushed(StubPlant):
 
     def step(self, tau):
         super().step(tau)
-        self.q = self.q - self.dt * np.clip(tau / load_hand("right").damping, -1.0, 1.0)
+        self.joint_position = self.joint_position - self.dt * np.clip(tau / DAMPING, -1.0, 1.0)
 
 
 def test_the_trial_reports_why_the_servo_tripped(hand):
@@ -170,7 +163,7 @@ def test_the_servo_of_a_trial_does_not_take_a_push_for_wrong_wiring(hand):
     loop = StubLoop(hand, Pushed(), Stepping(hand), LoopParams(pose_period=0.1, latency=0.03), PoseSensor())
     loop.servo = TASK.servo(hand, ServoParams(kp=1.0))
     trial = run_trial(loop, iter([TASK.at_yaw(0.5)]), 0, 0.25)
-    assert trial.trouble == "" and np.abs(loop.plant.q - hand.home).max() > 0.08
+    assert trial.trouble == "" and np.abs(loop.plant.joint_position - hand.home).max() > 0.08
 
 
 @pytest.mark.parametrize(
@@ -236,14 +229,32 @@ def test_a_reached_goal_is_followed_by_the_next(hand):
     assert trial.goal.label == TASK.at_yaw(1.6).label
 
 
-def test_every_sample_has_every_name_of_the_graphs_recordings(hand):
-    from dexstack.learning.transitions import RECORDED
+# --- pushes -----------------------------------------------------------------------------------------
 
-    trial, _, _ = run_stub(hand)
-    assert set(trial.recording) == {f.name for f in fields(Recording)} and set(RECORDED) < set(
-        trial.recording
-    )
-    assert trial.recording["twist_WO"].shape == (4, 6) and trial.recording["goal_WO"].shape == (4, 7)
+
+def test_pushes_are_due_once_an_interval_and_never_at_the_start():
+    pushes, dt = Pushes(push_interval=0.5, push_speed=0.1), 0.003
+    times = np.arange(0, 2.2, dt)
+    due = [t for t in times if pushes.due(t - dt, t)]
+    np.testing.assert_allclose(due, [0.5, 1.0, 1.5, 2.0], atol=dt)
+    assert not any(NONE.due(t - dt, t) for t in times)
+
+
+def test_a_push_changes_the_speed_and_nothing_else(hand):
+    start, plant = TASK.start(), make_plant("mujoco", hand, load_object("cube"))
+    plant.reset(hand.pose(start.hand_pose), start.pose_WO)
+    for _ in range(50):
+        plant.step(np.full(16, 0.05))
+    q, v, pose, twist = plant.joint_position, plant.joint_velocity, plant.pose_WO, plant.twist_WO
+    Pushes(push_speed=0.2).push(plant, np.random.default_rng(0))
+    for before, after in (
+        (q, plant.joint_position),
+        (v, plant.joint_velocity),
+        (pose, plant.pose_WO),
+        (twist[2:], plant.twist_WO[2:]),
+    ):
+        np.testing.assert_allclose(after, before, atol=1e-12)
+    assert np.linalg.norm(plant.twist_WO[:2] - twist[:2]) == pytest.approx(0.2)
 
 
 # --- the real ones --------------------------------------------------------------------------------
@@ -254,8 +265,7 @@ SPEC = Spec(overrides=(("horizon", 2), ("iterations", 1)))
 
 @pytest.fixture(scope="module")
 def loop():
-    settings = read_settings(SPEC)
-    return Loop(make_task(SPEC, settings), settings)
+    return loop_of(SPEC)
 
 
 SAME = ("t", "pose_WO", "q", "q_command", "status", "contacts")
@@ -279,9 +289,6 @@ def test_measured_latency_is_each_computations_own(loop):
 
 
 def test_a_trial_kept_can_be_read_drawn_and_learned_from(loop, tmp_path):
-    from dexstack.learning.transitions import check_recording, cut
-    from dexstack.report.plot import write_plot
-
     trial = loop.run(0, 0, 0.3)
     path = keep_trial(tmp_path / "kept", SPEC, trial, 0)
     with np.load(path) as archive:
@@ -294,25 +301,18 @@ def test_a_trial_kept_can_be_read_drawn_and_learned_from(loop, tmp_path):
     assert write_plot(tmp_path / "run.png", recording).read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("change", [{"mass": 2.0}, {"friction": 0.5}, {"size": 1.05}])
-def test_a_world_applies_to_the_plant_and_not_to_the_controller(change, monkeypatch):
+def test_a_world_applies_to_the_plant_and_not_to_the_controller(loop, monkeypatch):
     monkeypatch.setattr("dexstack.control.planners.gauss_newton.Mpc.warm_up", lambda *_: 0.0)
-    settings = read_settings(SPEC)
-    task = make_task(SPEC, settings)
-    believed, other = Loop(task, settings), Loop(task, settings, world=replace(SPEC.world, **change))
-    told, actual = believed.plant.model, other.plant.model
-    assert actual.body("object").mass[0] == pytest.approx(
-        change.get("mass", 1.0) * told.body("object").mass[0]
-    )
+    other = Loop(loop.task, loop.params, world=replace(SPEC.world, mass=2.0, friction=0.5, size=1.05))
+    told, actual = loop.plant.model, other.plant.model
+    assert actual.body("object").mass[0] == pytest.approx(2.0 * told.body("object").mass[0])
     touching = told.geom_contype > 0
-    np.testing.assert_allclose(
-        actual.geom_friction[touching, 0], change.get("friction", 1.0) * told.geom_friction[touching, 0]
-    )
-    assert (other.plant_start.pose_WO[2] > believed.plant_start.pose_WO[2]) == ("size" in change)
-    for a, b in zip(other.planner.theta, believed.planner.theta, strict=True):
+    np.testing.assert_allclose(actual.geom_friction[touching, 0], 0.5 * told.geom_friction[touching, 0])
+    assert other.plant_start.pose_WO[2] > loop.plant_start.pose_WO[2]
+    for a, b in zip(other.planner.theta, loop.planner.theta, strict=True):
         np.testing.assert_array_equal(a, b)
-    assert other.scene.obj.mass == believed.scene.obj.mass
-    np.testing.assert_array_equal(other.detector.planes.offset, believed.detector.planes.offset)
+    assert other.scene.obj.mass == loop.scene.obj.mass
+    np.testing.assert_array_equal(other.detector.planes.offset, loop.detector.planes.offset)
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ import itertools
 
 import jax
 import jax.numpy as jnp
-import mujoco
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
@@ -13,11 +12,12 @@ from dexstack.contact.detector import ContactDetector, DetectorParams
 from dexstack.control.base import Observation, PlannedState
 from dexstack.control.supervisors.regrasp import Phase, RegraspParams
 from dexstack.geometry.rotations import yaw_quaternion
-from dexstack.graph.settings import Spec, make_task, read_settings
+from dexstack.graph.settings import Spec
 from dexstack.model.scene import robot_scene
-from dexstack.sim.loop import Loop, LoopParams
 from dexstack.tasks.base import Goal, World
 from dexstack.tasks.three_ball import CORNER, START, ThreeBall, ThreeBallWeights, resting_height, targets
+from dexstack.trials.sweep import loop_of
+from tests.dexstack.model.tree import at
 
 OBJECTS = ("cube", "foambrick", "stick")
 
@@ -27,16 +27,10 @@ def scene(request):
     return ThreeBall(obj=request.param).scene()
 
 
-def loop_of(*overrides):
-    spec = Spec("three_ball", overrides=overrides)
-    settings = read_settings(spec)
-    return Loop(make_task(spec, settings), settings)
-
-
 @pytest.fixture(scope="module")
 def loop():
     """A short horizon compiles faster."""
-    return loop_of(("horizon", 2), ("iterations", 1))
+    return loop_of(Spec("three_ball", overrides=(("horizon", 2), ("iterations", 1))))
 
 
 def towards(*poses):
@@ -54,9 +48,7 @@ def test_the_setup_is_the_published_one(scene):
 def test_at_the_start_only_object_and_floor_touch(scene):
     """The published balls start inside the floor."""
     model = robot_scene(scene.robot, scene.obj).compile()
-    data = mujoco.MjData(model)
-    data.qpos[:9], data.qpos[9:] = scene.robot.home, scene.obj.start(START).pose_WO
-    mujoco.mj_forward(model, data)
+    data = at(model, scene.robot.home, scene.obj.start(START).pose_WO)
     pairs = {frozenset(model.geom(int(g)).name for g in contact.geom) for contact in data.contact}
     assert pairs <= {frozenset(("object", "floor"))}  # or no contact at zero depth
     assert all(contact.dist > -1e-4 for contact in data.contact)
@@ -195,13 +187,6 @@ def test_an_object_is_held_where_it_cannot_rest(loop):
     assert Phase.RETREAT in {phase for phase, _ in answers(loop, goal, q.ravel(), away, 2 * patience)}
 
 
-def test_a_trial_is_repeatable(loop):
-    goals = list(itertools.islice(targets(loop.scene.obj, 0), 1))
-    first, second = (loop.run(0, 5, 2.0, goals=iter(goals)) for _ in range(2))
-    np.testing.assert_array_equal(first.recording["pose_WO"], second.recording["pose_WO"])
-    assert loop.params[LoopParams].pose_period == 0.1
-
-
 def test_the_k_th_trial_has_the_k_th_target(loop):
     expected = list(itertools.islice(targets(loop.scene.obj, 3), 5))
     asked = [list(loop.task.goals(k, 3)) for k in range(5)]
@@ -224,7 +209,7 @@ def test_a_world_applies_to_object_and_balls():
 
 @pytest.mark.slow
 def test_a_turn_reaches_its_goal():
-    loop = loop_of()
+    loop = loop_of(Spec("three_ball"))
     goal = np.concatenate(
         [[0.05, 0.05], loop.scene.start.pose_WO[2:3], [np.cos(np.pi / 8), 0.0, 0.0, np.sin(np.pi / 8)]]
     )

@@ -62,6 +62,7 @@ def test_a_world_is_read_back(tmp_path):
         ("mass: -1", "'mass' of a world must be"),
         ("[1]", "must be a mapping of mass, friction"),
         ("joint_friction: -0.1", "'joint_friction' of a world must be"),
+        ("com_y: .nan", "'com_y' .*(finite|number)"),
     ],
 )
 def test_an_invalid_world_is_rejected(tmp_path, text, says):
@@ -122,10 +123,8 @@ def test_a_free_object_turns_about_its_centre_of_mass(engine):
     assert np.linalg.norm(turned - com) > 5e-3
 
 
-def test_offsets_may_be_negative_and_must_be_finite():
+def test_offsets_may_be_negative():
     assert World(com_x=-0.01).com == (-0.01, 0.0, 0.0)
-    with pytest.raises(ConfigError, match="'com_y' of a world must be finite"):
-        World(com_y=float("nan"))
     assert vary(Spec(), ["com_x=-0.005"])[1].spec.world == World(com_x=-0.005)
 
 

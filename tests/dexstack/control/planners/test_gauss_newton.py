@@ -1,13 +1,9 @@
 """The Gauss–Newton planner, beyond what every planner has: contacts, θ, one compilation, batches."""
 
-from dataclasses import FrozenInstanceError, replace
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from dexstack.contact.contact import Contacts, empty_contacts
@@ -21,16 +17,10 @@ from dexstack.geometry.rotations import yaw_of
 from dexstack.model.kinematics import KinematicTree
 from dexstack.tasks.palm_turn import PalmWeights
 from tests.dexstack.control import planning
-from tests.dexstack.control.planning import GOAL, TASK, make, seen
+from tests.dexstack.control.planning import GOAL, TASK, make, seen, wide
 
 GOOD = (SolveStatus.OK, SolveStatus.NO_DESCENT)
 HELD = (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED)
-MANY = settings(
-    max_examples=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-    derandomize=True,
-)
 
 
 @pytest.fixture(scope="module")
@@ -68,13 +58,10 @@ def states(resting):
 
 
 def test_it_plans_to_turn_the_cube_towards_the_goal(planner, resting):
-    result = planner.plan(seen(resting), GOAL)
-    assert result.status in GOOD
-    np.testing.assert_allclose(result.prediction[0], np.concatenate([resting.pose_WO, resting.q]), atol=1e-6)
-    yaw = [yaw_of(pose[3:7]) for pose in result.prediction]
+    yaw = [yaw_of(pose[3:7]) for pose in planner.plan(seen(resting), GOAL).prediction]
     assert yaw[-1] > 0.02 and np.all(np.diff(yaw) > -1e-3)
-    opposite = TASK.at_yaw(-np.pi / 2).pose_WO
     planner.reset()
+    opposite = TASK.at_yaw(-np.pi / 2).pose_WO
     assert yaw_of(planner.plan(seen(resting), opposite).prediction[-1, 3:7]) < -0.02
 
 
@@ -118,48 +105,24 @@ def check_held(result, before):
     assert result.cpu_s >= 0 and result.wall_s >= 0
 
 
-@MANY
-@given(data=st.data())
-def test_one_number_that_is_not_finite_holds_the_previous_command(data, shared, resting):
-    shared.reset()
+def spoilt(value, name):
+    """Yield unusable forms of an input: numbers that are not finite in float32, wrong sizes, no arrays."""
+    for number in (np.nan, np.inf, -np.inf, 1e39):
+        for k in (0, value.size - 1):
+            yield np.where(np.arange(value.size).reshape(value.shape) == k, number, value)
+    yield from (value[:-1], np.concatenate([value, value[:1]]), value[None], value[:0], value[:1])
+    if name != "goal_WO":
+        yield from (None, "fist", [[1.0], [1.0, 2.0]], {}, [None] * 7)
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_unusable_input_holds_the_previous_command(name, planner, resting):
     values = inputs(resting)
-    before = plan_with(shared, resting, values)
-    name = data.draw(st.sampled_from(INPUTS))
-    values[name].flat[data.draw(st.integers(0, values[name].size - 1))] = data.draw(
-        st.sampled_from([np.nan, np.inf, -np.inf, 1e39])
-    )
-    with np.errstate(over="ignore"):
-        check_held(plan_with(shared, resting, values), before)
-    assert plan_with(shared, resting, inputs(resting)).status in GOOD  # and it recovers
-
-
-@MANY
-@given(data=st.data())
-def test_a_wrong_size_holds_the_previous_command(data, shared, resting):
-    shared.reset()
-    values = inputs(resting)
-    before = plan_with(shared, resting, values)
-    name = data.draw(st.sampled_from(INPUTS))
-    spoil = data.draw(
-        st.sampled_from(
-            [
-                lambda a: a[:-1],
-                lambda a: np.concatenate([a, a[:1]]),
-                lambda a: a[None],
-                lambda a: a[:0],
-                lambda a: a[:1],
-            ]
-        )
-    )
-    values[name] = spoil(values[name])
-    check_held(plan_with(shared, resting, values), before)
-
-
-@pytest.mark.parametrize("value", [None, "fist", [[1.0], [1.0, 2.0]], {}, [None] * 7])
-@pytest.mark.parametrize("name", [name for name in INPUTS if name != "goal_WO"])
-def test_input_that_is_no_array_holds_the_previous_command(name, value, planner, resting):
-    before = plan_with(planner, resting, inputs(resting))
-    check_held(plan_with(planner, resting, inputs(resting) | {name: value}), before)
+    before = plan_with(planner, resting, values)
+    for bad in spoilt(values[name], name):
+        with np.errstate(over="ignore"):
+            check_held(plan_with(planner, resting, values | {name: bad}), before)
+    assert plan_with(planner, resting, values).status in GOOD
 
 
 @pytest.mark.parametrize("field", ModelParams._fields)
@@ -214,40 +177,6 @@ def test_nothing_that_changes_between_plans_compiles(planner, states, compilatio
     assert len(compilations) == before
 
 
-def test_weights_cannot_be_edited_and_replaced_ones_count_from_the_next_plan_on(
-    planner, resting, compilations
-):
-    with pytest.raises(FrozenInstanceError):
-        planner.weights.contact_weight = 1e3
-    planner.plan(seen(resting), GOAL)
-    planner.reset()
-    planner.weights = replace(
-        planner.weights, orientation_weight=0.0, position_weight=0.0, contact_weight=1e3
-    )
-    before = len(compilations)
-    result = planner.plan(seen(resting), GOAL)
-    assert len(compilations) == before
-    tree = KinematicTree(resting.hand)
-
-    def spread(row):  # the cost that is left: how far the tips are from the object
-        tips = np.asarray(tree.fingertips(tree.poses(jnp.asarray(row[7:], jnp.float32))))
-        return np.sum((tips - row[:3]) ** 2)
-
-    assert spread(result.prediction[-1]) < 0.9 * spread(result.prediction[0])
-
-
-@pytest.mark.slow
-def test_more_iterations_never_cost_more(resting, states):
-    planners = [make(resting, iterations=n, horizon=2) for n in (1, 3, 8)]
-    for state in states:
-        costs = []
-        for planner in planners:
-            planner.reset()
-            costs.append(planner.plan(state, GOAL).cost)
-        assert costs[1] <= costs[0] * (1 + 1e-5) and costs[2] <= costs[1] * (1 + 1e-5)
-    assert costs[2] < costs[0]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_plans(name, resting, states):
@@ -265,17 +194,11 @@ def test_every_model_plans(name, resting, states):
             np.testing.assert_array_equal(again.displacements, result.displacements)
 
 
-def float64(contacts):
-    return Contacts(
-        *(jnp.asarray(a, jnp.float64) if a.dtype.kind == "f" else jnp.asarray(a) for a in contacts)
-    )
-
-
 def model_step(planner, resting):
     """Return compiled functions in float64 with the D-SDF: the problem of a state with its contacts, and
     its solution."""
     tree, model = KinematicTree(resting.hand), make_model(PlannerParams(model="dsdf"))
-    theta = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), planner.theta)
+    theta = wide(planner.theta)
 
     def problem(pose, q, contacts):
         return step_problem(tree, tree.poses(q), pose, contacts, theta, planner.params.step)
@@ -292,14 +215,14 @@ def rollout_of(planner, resting, state, plan, rule, problem_of, solved):
     _, pose, q, contacts = state
     p = planner.params
     lower, upper = resting.hand.lower + p.limit_margin, resting.hand.upper - p.limit_margin
-    problem = problem_of(jnp.asarray(pose), jnp.asarray(q), float64(contacts))
+    problem = problem_of(jnp.asarray(pose), jnp.asarray(q), wide(contacts))
     moved, quat, out = np.zeros(OBJECT_DOF + 16), jnp.asarray(pose[3:]), [np.concatenate([pose, q])]
     for t, u in enumerate(plan):
         now = q + moved[OBJECT_DOF:]
         if rule == "detected" and t:
             with jax.enable_x64(False):
                 found = resting.detector.detect(out[-1][:7], now)
-            problem = problem_of(jnp.asarray(out[-1][:7]), jnp.asarray(now), float64(found))
+            problem = problem_of(jnp.asarray(out[-1][:7]), jnp.asarray(now), wide(found))
         phi = np.asarray(problem.phi) + (np.asarray(problem.Jn) @ moved if rule == "propagated" else 0.0)
         dq = np.asarray(solved(problem, jnp.asarray(np.clip(u, lower - now, upper - now)), jnp.asarray(phi)))
         quat = integrate_quaternion(quat, jnp.asarray(dq[3:6]))
@@ -331,9 +254,9 @@ def test_the_prediction_is_the_models_rollout(rule, resting, states):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", ["frozen", "detected"])
-def test_other_contact_rules_plan_too(rule, resting, states):
-    """Within box and limits; more iterations improve further, so that the slopes point downhill."""
+@pytest.mark.parametrize("rule", RULES)
+def test_more_iterations_never_cost_more(rule, resting, states):
+    """Within box and limits; the slopes point downhill."""
     planners = [make(resting, contact_set=rule, iterations=n, horizon=2) for n in (1, 6)]
     fell = 0
     for state in states:
@@ -353,7 +276,7 @@ def test_other_contact_rules_plan_too(rule, resting, states):
     ("name", "value", "complaint"),
     [
         ("planner", "gaus_newton", "unknown planner 'gaus_newton'; did you mean 'gauss_newton'?"),
-        ("model", "implict", "unknown model 'implict'; did you mean 'implicit'?"),
+        ("model", "implict", r"unknown model 'implict'; did you mean 'implicit'\? .*dsdf"),
         ("contact_set", "thawed", r"unknown contact set 'thawed' \(known: detected, frozen, propagated\)"),
     ],
 )
@@ -362,14 +285,11 @@ def test_an_unknown_name_is_rejected_with_the_nearest(name, value, complaint, re
         make(resting, **{name: value})
 
 
-def test_a_new_theta_counts_at_once_and_compiles_nothing(planner, resting, compilations):
-    first = planner.plan(seen(resting), GOAL)
-    theta = jax.tree.map(lambda a: np.asarray(a, np.float32), planner.theta)
-    before = len(compilations)
+def test_a_new_theta_counts_at_once(planner, resting):
+    first, theta = planner.plan(seen(resting), GOAL), planner.theta
     planner.reset()
     planner.theta = theta._replace(stiffness=theta.stiffness * np.float32(0.3), friction=np.float32(0.2))
     second = planner.plan(seen(resting), GOAL)
-    assert len(compilations) == before
     assert second.status in GOOD and np.abs(second.q_des - first.q_des).max() > 1e-3
 
 

@@ -25,28 +25,23 @@ def rollouts(resting):
     return Rollouts(resting.hand, resting.obj, (np.ones(16), 0.02, 0.3), DT, 1)
 
 
+def rolled(model, start, targets, steps=1):
+    """Return (qpos, qvel) after targets of ``steps`` steps each."""
+    d = mujoco.MjData(model)
+    d.qpos[:], d.qvel[:] = start
+    for target in targets:
+        d.ctrl[:] = target
+        mujoco.mj_step(model, d, steps)
+    return d.qpos.copy(), d.qvel.copy()
+
+
 def simulated(rollouts, start, targets, dt, integrator):
     """Return (qpos, qvel) after targets of DT each in plain MuJoCo with steps dt."""
     m = rollouts.model.__copy__()
     m.dof_armature[:16] -= DT * (m.dof_damping[:16] + 0.02)
     m.opt.timestep, m.opt.integrator = dt, integrator
     m.opt.disableflags &= ~int(mujoco.mjtDisableBit.mjDSBL_EULERDAMP)
-    d = mujoco.MjData(m)
-    d.qpos[:], d.qvel[:] = start
-    for target in targets:
-        d.ctrl[:] = target
-        for _ in range(round(DT / dt)):
-            mujoco.mj_step(m, d)
-    return d.qpos.copy(), d.qvel.copy()
-
-
-def rolled(rollouts, start, targets):
-    d = mujoco.MjData(rollouts.model)
-    d.qpos[:], d.qvel[:] = start
-    for target in targets:
-        d.ctrl[:] = target
-        mujoco.mj_step(rollouts.model, d)
-    return d.qpos.copy(), d.qvel.copy()
+    return rolled(m, start, targets, round(DT / dt))
 
 
 def test_without_contact_a_step_is_the_implicit_one(rollouts, resting):
@@ -56,7 +51,7 @@ def test_without_contact_a_step_is_the_implicit_one(rollouts, resting):
     start[0][16:19] = 1.0
     targets = resting.q + 0.2 * rng.normal(size=(1, 16))
     (q, v), (q_implicit, v_implicit) = (
-        rolled(rollouts, start, targets),
+        rolled(rollouts.model, start, targets),
         simulated(rollouts, start, targets, DT, mujoco.mjtIntegrator.mjINT_IMPLICITFAST),
     )
     np.testing.assert_allclose(v[:16], v_implicit[:16], atol=1e-3)
@@ -72,7 +67,7 @@ def test_fingers_that_strike_the_cube_move_it_as_fine_steps_do(rollouts, resting
         start = rollouts.coordinates(seen(resting)), np.zeros(22)
         targets = np.cumsum(0.15 * rng.normal(size=(10, 16)), axis=0) + resting.q
         fine = simulated(rollouts, start, targets, DT / 50, mujoco.mjtIntegrator.mjINT_IMPLICITFAST)[0]
-        ours = rolled(rollouts, start, targets)[0]
+        ours = rolled(rollouts.model, start, targets)[0]
         coarse = simulated(rollouts, start, targets, DT, mujoco.mjtIntegrator.mjINT_IMPLICITFAST)[0]
         off.append([np.linalg.norm(x[16:19] - fine[16:19]) for x in (ours, coarse)])
     ours, coarse = np.sqrt(np.mean(np.square(off), axis=0))
@@ -102,28 +97,17 @@ def test_velocities_come_from_past_observations(rollouts, resting):
     assert not rollouts.velocity(observations[:1]).any()
 
 
-def test_an_answer_acts_when_it_is_due_and_the_old_plan_goes_on_until_then(resting):
-    planner = make(resting, planner="sampling", horizon=2, sampling_delay=0.04, **SAMPLING)
-    times = []
-    for k in range(7):
-        planner.plan(seen(resting, t=0.02 * k), GOAL)
-        times.append(planner.acts_since)
-    np.testing.assert_allclose(times, [0.0, 0.0, 0.04, 0.04, 0.08, 0.08, 0.12], atol=1e-9)
-
-
-def test_a_long_gap_between_observations_discards_the_plan(resting):
-    planner = make(resting, planner="sampling", horizon=2, sampling_delay=0.04, **SAMPLING)
-    planner.plan(seen(resting, t=0.0), GOAL)
-    planner.plan(seen(resting, t=5.0), GOAL)
-    assert planner.acts_since == 5.0
-
-
-def test_concurrent_searches_are_repeatable(resting):
+def test_an_answer_acts_when_it_is_due_and_searches_are_repeatable(resting):
+    """The old plan continues until then, and is discarded after a long gap between observations."""
     rows = []
     for _ in range(2):
         planner = make(resting, planner="sampling", horizon=2, sampling_delay=0.04, **SAMPLING)
-        rows.append([planner.plan(seen(resting, t=0.02 * k), GOAL).q_des for k in range(6)])
-    np.testing.assert_array_equal(*rows)
+        for t in (*(0.02 * k for k in range(7)), 5.0):
+            rows.append([*planner.plan(seen(resting, t=t), GOAL).q_des, planner.acts_since])
+    np.testing.assert_array_equal(rows[:8], rows[8:])
+    np.testing.assert_allclose(
+        np.array(rows)[:8, -1], [0.0, 0.0, 0.04, 0.04, 0.08, 0.08, 0.12, 5.0], atol=1e-9
+    )
 
 
 def test_in_real_time_a_plan_goes_on_until_a_late_search_is_done(resting, monkeypatch):

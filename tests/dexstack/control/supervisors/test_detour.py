@@ -58,10 +58,10 @@ def run(supervisor, times, pose_WO, goal_WO):
 
 def test_without_progress_a_detour_starts_and_ends(supervisor):
     pose, goal = turned(0.0), turned(2.0)
-    times = np.arange(0.0, 4.99, 0.02)
+    times = np.arange(0.0, 4.99, 0.05)
     shown = run(supervisor, times, pose, goal)
     away = np.array([not np.allclose(s, goal) for s in shown])
-    np.testing.assert_allclose(times[away][[0, -1]], [2.0, 2.98], atol=0.021)
+    np.testing.assert_allclose(times[away][[0, -1]], [2.0, 2.95], atol=0.051)
     assert supervisor.stalls == 1 and np.diff(np.flatnonzero(away)).max() == 1
     there = shown[np.flatnonzero(away)[0]]
     assert geodesic_angle(there[3:], pose[3:]) == pytest.approx(supervisor.params.detour_turn)

@@ -1,16 +1,19 @@
-"""Settings of worlds, and trials in processes, in order and ended with their command."""
+"""Settings of worlds, trials in processes, atomic writes, and the choice of trials to film."""
 
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from dexstack.errors import ConfigError
 from dexstack.graph.settings import Spec
 from dexstack.tasks.base import AS_BELIEVED, World
+from dexstack.trials.films import worth_seeing
+from dexstack.trials.keep import whole
 from dexstack.trials.pool import in_processes, on_ray
 from dexstack.trials.sweep import vary
 
@@ -72,6 +75,8 @@ def f(k):
     time.sleep(600)
 """
 COMMAND = """
+from dexstack.trials.films import worth_seeing
+from dexstack.trials.keep import whole
 from dexstack.trials.pool import in_processes
 from forever import f
 if __name__ == "__main__":
@@ -98,3 +103,49 @@ def wait_for(condition, seconds=60.0):
     while not condition() and time.monotonic() < end:
         time.sleep(0.05)
     return condition()
+
+
+def test_an_interrupted_write_keeps_the_old_file(tmp_path):
+    path = tmp_path / "made" / "row.json"
+    with whole(path) as file:
+        file.write(b"first")
+    with pytest.raises(KeyboardInterrupt), whole(path) as file:
+        file.write(b"sec")
+        raise KeyboardInterrupt
+    assert path.read_bytes() == b"first"
+
+
+def test_a_path_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"cannot write .*row\.json"), whole(tmp_path / "file" / "row.json"):
+        pass
+
+
+def trial(goals=0, *, succeeded=False, dropped=False, trouble="", error=1.0):
+    return SimpleNamespace(
+        reached_at=[1.0] * goals,
+        succeeded=succeeded,
+        dropped=dropped,
+        trouble=trouble,
+        orientation_error=error,
+    )
+
+
+def test_the_best_trial_and_the_worst_of_every_end():
+    good, better, best = (trial(1, succeeded=True, error=e) for e in (0.09, 0.05, 0.01))
+    far, near = (trial(dropped=True, error=e) for e in (2.0, float("nan")))
+    late, stopped = trial(error=0.2), trial(trouble="servo off")
+    chosen = worth_seeing([good, best, far, late, near, better, stopped])
+    assert chosen == {
+        "best": best,
+        "worst-succeeded": good,
+        "worst-dropped": near,
+        "worst-late": late,
+        "worst-stopped": stopped,
+    }
+
+
+def test_more_goals_are_better_and_no_trial_is_shown_twice():
+    short, long = trial(3, dropped=True, error=0.1), trial(50, dropped=True, error=2.0)
+    assert worth_seeing([long, short]) == {"best": long, "worst-dropped": short}
+    assert worth_seeing([long]) == {"best": long}
