@@ -169,7 +169,7 @@ def test_an_unusable_run_is_rejected_before_anything_is_compiled(spec, complaint
     with pytest.raises(ConfigError, match=complaint):
         settings = read_settings(spec)
         task = make_task(spec, settings)
-        check(task, task.scene(), settings)
+        check(task, task.setup(), settings)
 
 
 def test_the_loop_and_the_simulator_node_have_the_same_periods():

@@ -38,7 +38,7 @@ def mpc(domain):
 
 def test_parameters_change_without_a_compilation_or_a_missed_cycle(mpc, probe, compilations):
     task = PalmTurn()
-    hand, obj, start = task.scene()
+    hand, obj, start = task.setup()
     goal = pose_message(task.at_yaw(1.0).pose_WO, kind=PoseStamped)
     found = ContactDetector(hand, obj, DetectorParams()).detect(start.pose_WO, hand.home)
     on = np.asarray(found.active)

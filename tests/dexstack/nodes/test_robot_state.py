@@ -43,26 +43,26 @@ def test_the_tree_is_complete_and_agrees_with_the_scene(side):
     links = {link.get("name") for link in ElementTree.parse(hand.urdf_path).getroot().findall("link")}
     assert set(parents) == links | {"palm"} and len(messages) == len(parents), "every frame has one parent"
 
-    def in_world(name: str) -> np.ndarray:
+    def apply_world(name: str) -> np.ndarray:
         if name == "world":
             return np.eye(4)
         transform = parents[name].transform
         X, R = np.eye(4), np.empty(9)
         mujoco.mju_quat2Mat(R, np.array([getattr(transform.rotation, a) for a in "wxyz"]))
         X[:3, :3], X[:3, 3] = R.reshape(3, 3), [getattr(transform.translation, a) for a in "xyz"]
-        return in_world(parents[name].header.frame_id) @ X
+        return apply_world(parents[name].header.frame_id) @ X
 
     model = build_scene(hand, load_object("cube")).compile()
     data = mujoco.MjData(model)
     data.qpos[:16] = q
     mujoco.mj_kinematics(model, data)
     for body in hand.bodies:
-        X = in_world(body.name)
+        X = apply_world(body.name)
         np.testing.assert_allclose(X[:3, 3], data.body(body.name).xpos, atol=1e-9)
         np.testing.assert_allclose(X[:3, :3], data.body(body.name).xmat.reshape(3, 3), atol=1e-9)
     for tip in hand.fingertips:
-        X = in_world(hand.bodies[tip.body].name)
-        named = in_world(hand.bodies[tip.body].name + "_tip")
+        X = apply_world(hand.bodies[tip.body].name)
+        named = apply_world(hand.bodies[tip.body].name + "_tip")
         np.testing.assert_allclose(named[:3, 3], X[:3, 3] + X[:3, :3] @ tip.p_BT, atol=1e-9)
 
 
