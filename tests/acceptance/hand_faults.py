@@ -53,6 +53,7 @@ HAND_FAULTS: dict[str, tuple[dict[str, Any], float]] = {
     "over-temperature is reported": ({"over_temperature": True}, 0.1),
     "an internal communication fault is reported": ({"communication_fault": True}, 0.1),
     "a sensor is at 90 °C": ({"celsius": [40, 41, 42, 90]}, 0.3),
+    "a finger is at 90 °C, the sensors of another are implausible": ({"celsius": [40, -100, 42, 90]}, 0.3),
     "the hand is switched off and on": ({"power_cycle": True}, 0.1),
     "the supply is too weak for the servo": ({"refuses_servo": True}, 0.1),
     "all frames are lost": ({"loss": 1.0}, 0.1),
