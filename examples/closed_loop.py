@@ -18,6 +18,6 @@ print(
     f"{trial.stalls} stalls"
 )
 
-robot, obj, _ = loop.scene
+robot, obj, _ = loop.setup
 for kind, path in write_run(folder, trial.recording, robot_scene(robot, obj).compile()).items():
     print(f"{kind}: {path}")

@@ -12,7 +12,7 @@ goal = planner.task.at_yaw(math.radians(45))
 
 plan = planner.plan(observation, goal)
 print(f"{plan.status.name}: cost {plan.cost:.2f}, {1e3 * plan.wall_s:.1f} ms")
-for name, target in zip(planner.scene.robot.joint_names, plan.q_des, strict=True):
+for name, target in zip(planner.setup.robot.joint_names, plan.q_des, strict=True):
     print(f"  {name}: {target:+.3f} rad")
 print("predicted object positions [mm]:", (1e3 * plan.prediction[:, :3]).round(1).tolist())
 

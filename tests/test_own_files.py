@@ -116,7 +116,7 @@ def test_all_three_run_a_trial(file):
     task = make_task(spec, settings)
     loop = Loop(task, settings, plant)
     trial = loop.run(0, 0, 0.2)
-    np.testing.assert_allclose(trial.recording["q_command"][-1], loop.scene.robot.home + 0.05)
+    np.testing.assert_allclose(trial.recording["q_command"][-1], loop.setup.robot.home + 0.05)
     assert trial.stalls == loop.supervisor.plans // 5 > 0
     assert loop.plant.model.opt.gravity[2] == 0.0
 
@@ -147,7 +147,7 @@ def test_an_own_planner_gets_every_live_parameter(file):
     loop.planner.params = replace(loop.planner.params, u_max=0.02)
     weights = loop.planner.weights = replace(loop.planner.weights, contact_weight=0.0)
     trial = loop.run(0, 0, 0.05)
-    np.testing.assert_allclose(trial.recording["q_command"][-1], loop.scene.robot.home + 0.02)
+    np.testing.assert_allclose(trial.recording["q_command"][-1], loop.setup.robot.home + 0.02)
     assert loop.supervisor.planner.weights is weights
 
 

@@ -120,7 +120,7 @@ def stuck(cost: PlanCost, solves: Solves, of: list[Planning], u_max: float, seed
 def solvers(loop: Loop) -> dict[str, Callable[[list[Planning]], Solves]]:
     """Return our planner with its own model and with D-SDF, and IPOPT, all with the task, robot, weights
     and limits of the loop."""
-    robot, obj, _ = loop.scene
+    robot, obj, _ = loop.setup
     params, weights, theta = loop.params[MpcParams], loop.planner.weights, loop.planner.theta
     paper = make_planner(
         Problem(robot, obj, loop.task, weights, theta),
@@ -141,7 +141,7 @@ def ipopt(args: argparse.Namespace) -> Outcome:
     """Solve all problems and evaluate the plans."""
     note(f"core {args.core}: compiling the controllers")
     loop = loop_of(Spec(object=args.object))
-    robot, params = loop.scene.robot, loop.params[MpcParams]
+    robot, params = loop.setup.robot, loop.params[MpcParams]
     of, found = problems(loop, args.solves, args.seed, args.min_contacts), []
     for name, solve in solvers(loop).items():
         solve(of[:1])  # compiles

@@ -121,8 +121,8 @@ def _planners(loop: Loop, train: Transitions, test: Transitions, seed: int) -> I
     own = {path.stem: str(path) for path in sorted(OWN_MODELS.glob("*.py"))}
     for name, model in {**{name: name for name in MODELS}, **own}.items():
         params = PlannerParams(model=model)
-        model, theta = make_model(params), make_theta(loop.scene.robot, loop.scene.obj, params, h)
-        predict = model_prediction(loop.scene.robot, model, h, LEARN.solver_calls)
+        model, theta = make_model(params), make_theta(loop.setup.robot, loop.setup.obj, params, h)
+        predict = model_prediction(loop.setup.robot, model, h, LEARN.solver_calls)
         yield Row(f"{name}, planner's θ", score(*predict_all(predict, theta, test), test), None)
         yield _learned(f"{name}, learned", make_learner(predict, theta, LEARN), predict, train, test, seed)
 
@@ -131,13 +131,13 @@ def _predictors(loop: Loop, train: Transitions, test: Transitions, seed: int) ->
     """Score the predictor, trained with the contacts of the start and used with contacts detected again
     during the step, and its ablations, which detect contacts once."""
     h, servo = loop.params[MpcParams].step, loop.servo.params
-    first = predictor_theta(loop.scene.robot, loop.scene.obj, servo.kp, servo.kd)
-    pairs = PairDetector(loop.scene.robot, loop.scene.obj)
+    first = predictor_theta(loop.setup.robot, loop.setup.obj, servo.kp, servo.kd)
+    pairs = PairDetector(loop.setup.robot, loop.setup.obj)
     both = with_pairs(train, pairs), with_pairs(test, pairs)
 
     def make(**changes: Any) -> Predictor:
         params = PredictorParams(slew_rate=servo.slew_rate, **changes)
-        return Predictor(loop.scene.robot, loop.scene.obj, h, params)
+        return Predictor(loop.setup.robot, loop.setup.obj, h, params)
 
     full, coarse = make(), make(substeps=LEARN_SUBSTEPS)
     yield Row(
@@ -170,7 +170,7 @@ def _plant(loop: Loop, test: Transitions) -> Iterator[Row]:
 def replay(loop: Loop, data: Transitions, moving: float) -> tuple[np.ndarray, np.ndarray]:
     """Return object poses (K, 7) and joint positions (K, N) that the plant reaches from each start, with
     the initial velocities times ``moving``."""
-    plant, servo, gravity = loop.plant, loop.servo.params, GravityCompensation(loop.scene.robot)
+    plant, servo, gravity = loop.plant, loop.servo.params, GravityCompensation(loop.setup.robot)
     poses, joints = [], []
     for at in (jax.tree.map(lambda leaf, k=k: np.asarray(leaf[k], float), data) for k in range(data.count)):
         pose = np.concatenate([at.pose_WO[:3], at.pose_WO[3:] / np.linalg.norm(at.pose_WO[3:])])
@@ -184,7 +184,7 @@ def replay(loop: Loop, data: Transitions, moving: float) -> tuple[np.ndarray, np
                 )
                 q, qd = plant.joint_position, plant.joint_velocity
                 tau = servo.kp * (target - q) - servo.kd * qd + gravity(q)
-            plant.step(np.clip(tau, -loop.scene.robot.effort, loop.scene.robot.effort))
+            plant.step(np.clip(tau, -loop.setup.robot.effort, loop.setup.robot.effort))
         poses.append(plant.pose_WO)
         joints.append(plant.joint_position)
     return np.array(poses), np.array(joints)

@@ -227,7 +227,8 @@ class Predictor:
         contacts: PairContacts,
         substeps: int,
     ) -> PredictedState:
-        """Advance by some substeps on one contact set; traced."""
+        """Advance by some substeps on one contact set; traced, and in one piece because its nested
+        functions share the terms of a substep."""
         p, h = self.params, self._step / self.params.substeps
         dtype, n = state.q.dtype, len(self._hand.joint_names)
         poses = self._tree.poses(state.q)

@@ -39,9 +39,9 @@ def transfer(args: argparse.Namespace) -> Outcome:
     spec = arguments.spec_of(args)
     settings = read_settings(spec)
     task = make_task(spec, settings)
-    check(task, task.scene(), settings)
+    check(task, task.setup(), settings)
     if args.randomise:
-        task.scene(randomised(spec, args.seed).world)  # rejects fields that its robot does not have
+        task.setup(randomised(spec, args.seed).world)  # rejects fields that its robot does not have
     seconds = args.seconds or task.seconds()
     plan = Plan(
         spec, tuple(args.plants), args.steps, args.trials, args.seed, seconds, args.randomise, args.share

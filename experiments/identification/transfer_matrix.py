@@ -362,7 +362,7 @@ def _learn(
     """Learn θ from some plants' rollouts; write a θ for each share, and their losses on the
     held-out part of every plant's rollouts."""
     loop = loop_of(replace(spec, plant="mujoco"))  # for its planner and detector: no rollouts are made
-    robot, obj, _ = loop.scene
+    robot, obj, _ = loop.setup
     read = {plant: read_recording(Path(path), robot.joint_names) for plant, path in rollouts.items()}
     thetas = {OWN: loop.planner.theta}
     if plants:

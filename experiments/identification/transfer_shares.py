@@ -102,7 +102,7 @@ def time_taken(spec: Spec, theta: str, seconds: float, k: int, seed: int) -> flo
     before = loop.planner.theta
     try:
         if theta:
-            loop.planner.theta = load_theta(theta, len(loop.scene.robot.joint_names)).theta
+            loop.planner.theta = load_theta(theta, len(loop.setup.robot.joint_names)).theta
         trial = loop.run(k, seed, seconds, until_reached=True)
     finally:
         loop.planner.theta = before

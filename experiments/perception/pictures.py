@@ -136,13 +136,13 @@ class PixelSensor:
         bundle = object_bundle(name)
         self._plant, self._rate = loop.plant, params.frame_rate
         self._camera = SimulatedCamera(
-            loop.scene.robot, load_object(name), bundle, params, MOUNT, base=base_bundle(), seed=seed
+            loop.setup.robot, load_object(name), bundle, params, MOUNT, base=base_bundle(), seed=seed
         )
         self._estimator = PoseEstimator(bundle, params.camera, MOUNT, EstimatorParams())
         self.pose_delay = params.exposure_time / 2 + params.image_delay + ESTIMATE
         """Age of the pose when the controller receives it [s]."""
         self._count = 0
-        self._last = np.array(loop.scene.start.pose_WO)
+        self._last = np.array(loop.setup.start.pose_WO)
         self.errors: list[np.ndarray] = []
         """(6,) errors of the estimates [m, rad]."""
 

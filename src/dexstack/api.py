@@ -12,7 +12,7 @@ from dexstack.control.base import Observation, Plan
 from dexstack.graph.settings import Spec, make_task, read_settings
 from dexstack.process.compilation import use_compilation_cache
 from dexstack.sim.loop import Loop
-from dexstack.tasks.base import AS_BELIEVED, Goal, Setup, Task, World
+from dexstack.tasks.base import NOMINAL_WORLD, Goal, Setup, Task, World
 from dexstack.tasks.controller import make_controller
 
 
@@ -50,8 +50,8 @@ class Planner:
         spec = Spec(task, object, hand, tuple(map(str, files)), tuple(sorted((set or {}).items())))
         settings = read_settings(spec)
         self.task = make_task(spec, settings)
-        self.scene: Setup = self.task.scene()
-        controller = make_controller(self.task, self.scene, settings)
+        self.setup: Setup = self.task.setup()
+        controller = make_controller(self.task, self.setup, settings)
         controller.warm_up()
         self._detector, self._planner = controller.detector, controller.planner
 
@@ -76,7 +76,7 @@ class Planner:
 
     def start(self) -> Observation:
         """Return the state in which a trial starts, without noise."""
-        return self.observe(self.scene.start.pose_WO, self.scene.rest)
+        return self.observe(self.setup.start.pose_WO, self.setup.rest)
 
     def observe(self, pose_WO: np.ndarray, q: np.ndarray, t: float = 0.0) -> Observation:
         """Detect contacts at object pose (7,) [m, wxyz] and joint positions (N,) [rad, m], and return
@@ -116,7 +116,7 @@ def closed_loop(
     hand: str = "right",
     *,
     plant: str = "mujoco",
-    world: World = AS_BELIEVED,
+    world: World = NOMINAL_WORLD,
     files: Sequence[str | Path] = (),
     set: Mapping[str, Any] | None = None,
 ) -> Loop:

@@ -92,7 +92,7 @@ def trial(hand: RandomHand, **faults: Any) -> Trial:
     firmware.inject(FaultParams(**{"encoder_noise": NOISE, **faults}))
     obj = pose = None
     if hand.with_object:
-        _, obj, start = PalmTurn().scene()
+        _, obj, start = PalmTurn().setup()
         pose = start.pose_WO
     computer = LockstepComputer(firmware, HandPlant(hand.model, hand.params, obj, pose))
     params = CanHandParams(realtime_priority=0, calibration_dir="/nonexistent")

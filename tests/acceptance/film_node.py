@@ -41,7 +41,7 @@ from dexstack.nodes.wire import (
     stamp_nanoseconds,
 )
 from dexstack.perception.camera import CameraModel
-from dexstack.process.memory import keep_memory_of_pictures
+from dexstack.process.memory import keep_picture_memory
 from tests.acceptance.film import read_film
 
 AFTERGLOW = 2.0
@@ -174,7 +174,7 @@ class FilmNode(StackNode):
 
 
 def main() -> int:
-    keep_memory_of_pictures()
+    keep_picture_memory()
     return run_node(FilmNode)
 
 

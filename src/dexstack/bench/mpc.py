@@ -95,7 +95,7 @@ def time_mpc(spec: Spec, *, solves: int, min_contacts: int, seed: int) -> MpcTim
         statuses=statuses,
         compile_s=loop.compile_s,
         horizon=horizon,
-        variables=horizon * len(loop.scene.robot.joint_names),
+        variables=horizon * len(loop.setup.robot.joint_names),
         rows=loop.detector.params.capacity * FRICTION_DIRECTIONS,
     )
 

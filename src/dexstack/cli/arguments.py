@@ -134,7 +134,7 @@ def spec_of(args: argparse.Namespace, task: str | None = None) -> Spec:
     """Return the spec of the arguments of :func:`add_scene_arguments` and
     :func:`add_planner_arguments`."""
     from dexstack.graph.settings import Spec
-    from dexstack.tasks.base import AS_BELIEVED, read_world
+    from dexstack.tasks.base import NOMINAL_WORLD, read_world
 
     overrides = dict(args.settings) | {
         name: getattr(args, name) for name in NAMED if getattr(args, name) is not None
@@ -144,7 +144,7 @@ def spec_of(args: argparse.Namespace, task: str | None = None) -> Spec:
     if getattr(args, "tolerance", None) is not None:
         overrides["tolerance"] = args.tolerance
     files = tuple(str(Path(f).absolute()) for f in args.params)
-    world = AS_BELIEVED if getattr(args, "world", None) is None else read_world(args.world)
+    world = NOMINAL_WORLD if getattr(args, "world", None) is None else read_world(args.world)
     return Spec(
         task or args.task,
         args.object,

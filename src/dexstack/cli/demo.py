@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         seconds = args.seconds or PARTS[name]
         note(f"{name}: simulating {seconds:g} s")
         trials[name] = loop.run(k=0, seed=args.seed, seconds=seconds)
-        setup = loop.scene
+        setup = loop.setup
     recording = _joined(list(trials.values()))
     scene = robot_scene(setup.robot, setup.obj).compile()
     out = args.gif or args.out or Path(tempfile.mkdtemp(prefix="dexstack-demo-")) / "demo.html"

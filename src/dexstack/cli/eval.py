@@ -206,7 +206,7 @@ def _check(cells: Sequence[Cell]) -> tuple[Task, dict[str, Any]]:
     for cell in reversed(cells):
         settings = read_settings(cell.spec)
     task = make_task(cells[0].spec, settings)
-    check(task, task.scene(), settings)
+    check(task, task.setup(), settings)
     timing: LoopParams = settings[LoopParams]
     return task, {
         "pose_period": timing.pose_period,
@@ -289,7 +289,7 @@ def _films(folder: Path, task: Task, outcomes: Sequence[Outcome]) -> dict[str, s
     from dexstack.model.scene import robot_scene
     from dexstack.trials.films import write_trial_films
 
-    robot, obj, _ = task.scene()
+    robot, obj, _ = task.setup()
     films = write_trial_films(folder, outcomes, robot_scene(robot, obj).compile())
     return {name: str(path) for name, path in films.items()}
 

@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
     folder = args.results or Path("results") / f"identify-{datetime.now():%Y%m%d-%H%M%S}"
     if args.excite:
         args.recording = excite.excite(args, task, servo, folder)
-    recording = read_recording(args.recording, task.scene().robot.joint_names)
+    recording = read_recording(args.recording, task.setup().robot.joint_names)
     begin = time.perf_counter()
     plant = Simulated(args.plant, settings[plant_params(args.plant)])
     options = {"most": args.windows, "plant": plant, "where": args.recording, "say": note}
@@ -166,7 +166,7 @@ def _page(path: Path, task: Task, fit: Fit, results: Mapping[str, Any]) -> Path:
 
     w = fit.windows
     compared = Compared(w.t, w.q, w.after, w.measured, fit.believed, fit.predicted)
-    names, title = task.scene().robot.joint_names, f"identified from {results['recording']}"
+    names, title = task.setup().robot.joint_names, f"identified from {results['recording']}"
     return write_identification_page(path, compared, names, results["unknowns"], Path(results["plot"]), title)
 
 
@@ -192,7 +192,7 @@ def _save(args: argparse.Namespace, task: Task, settings: Mapping[type, Any], fi
     from dexstack.control.theta_file import ThetaFile, new_theta_path, save_theta
     from dexstack.identification.theta import theta_of_world
 
-    scene, world = task.scene(), fit.told_world()
+    scene, world = task.setup(), fit.told_world()
     content = ThetaFile(
         theta=theta_of_world(task, settings, world),
         object=scene.obj.name,

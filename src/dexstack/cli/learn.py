@@ -172,7 +172,7 @@ def _first(name: str, loop: Loop) -> ModelParams:
         return loop.planner.theta
     if name == UNINFORMED:
         return uninformed_theta(loop)
-    robot, obj, _ = loop.scene
+    robot, obj, _ = loop.setup
     names = {"object_name": obj.name, "robot_name": robot.name}
     return theta_for(name, **names, step=loop.controller.step, joints=len(robot.joint_names))
 
@@ -187,7 +187,7 @@ def _progress(args: argparse.Namespace, loop: Loop, first: ModelParams, seed: in
         return learn_on_policy(
             loop, first, steps=args.steps, every=args.every, seed=1000 * seed, score_with=score_with
         )
-    joints = loop.scene.robot.joint_names
+    joints = loop.setup.robot.joint_names
     read = {str(path): read_recording(path, joints) for path in args.recordings}
     for path, recording in read.items():
         check_recording(recording, len(joints), path)
@@ -218,8 +218,8 @@ def _save(args: argparse.Namespace, loop: Loop, points: list[Point], data: Trans
     source = ", ".join(map(str, args.recordings)) if args.recordings else "rollouts"
     content = ThetaFile(
         theta=points[-1].theta,
-        object=loop.scene.obj.name,
-        hand=loop.scene.robot.name,
+        object=loop.setup.obj.name,
+        hand=loop.setup.robot.name,
         model=loop.model,
         step=loop.controller.step,
         seed=args.seed + args.repeat - 1,

@@ -108,7 +108,7 @@ def draw(kept: Kept, plot: Path, film: Path | None) -> dict[str, Path]:
 
     spec = Spec(kept.summary["task"], kept.summary["object"], kept.summary["hand"])
     task = make_task(spec, read_settings(spec))
-    robot, obj, _ = task.scene()
+    robot, obj, _ = task.setup()
     joints, expected = kept.arrays["q"].shape[-1], len(robot.joint_names)
     if joints != expected and len(kept.arrays["q"]):
         raise ConfigError(f"the recording has {joints} joints, the robot of its task has {expected}")

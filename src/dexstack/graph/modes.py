@@ -31,7 +31,7 @@ from dexstack.model.hand import HandModel, load_hand
 from dexstack.perception import require_camera
 from dexstack.process.threads import ONE_THREAD, XLA_ONE_THREAD
 from dexstack.tasks import load_task
-from dexstack.tasks.base import AS_BELIEVED, read_world
+from dexstack.tasks.base import NOMINAL_WORLD, read_world
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Mode:
         """
         a = self._parse(values)
         simulated = "plant" not in self.without_effect
-        world = read_world(Path(a["world"])) if a["world"] and simulated else AS_BELIEVED
+        world = read_world(Path(a["world"])) if a["world"] and simulated else NOMINAL_WORLD
         check_run(replace(_spec(a), plant=a["plant"], world=world), simulated=simulated)
 
     def _parse(self, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from dexstack.sim.disturbance import Pushes
 from dexstack.sim.params import LoopParams
 from dexstack.sim.sensor import PoseSensor
 from dexstack.tasks import load_task, task_files
-from dexstack.tasks.base import AS_BELIEVED, Task, World
+from dexstack.tasks.base import NOMINAL_WORLD, Task, World
 
 Blocks = Mapping[type, str]
 """Parameter class → node whose section holds its values."""
@@ -54,7 +54,7 @@ class Spec:
     """Single parameters that override all files."""
     plant: str = "mujoco"
     """See :data:`dexstack.plants.PLANTS`."""
-    world: World = AS_BELIEVED
+    world: World = NOMINAL_WORLD
     """Deviations of the plant from the controller's model."""
     namespace: str = ""
     """Namespace of the nodes, which selects sections of the files."""
@@ -200,7 +200,7 @@ def check_run(spec: Spec, *, simulated: bool = True) -> None:
     planner: PlannerParams = settings[PlannerParams]
     if planner.planner not in PLANNERS:
         raise unknown_name("planner", planner.planner, PLANNERS)
-    robot, obj, start = make_task(spec, settings).scene(spec.world)
+    robot, obj, start = make_task(spec, settings).setup(spec.world)
     robot.pose(start.hand_pose)
     _ = obj.parts  # a mesh that is not convex may need a library that is not installed
     if planner.theta:

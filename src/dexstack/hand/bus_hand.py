@@ -12,7 +12,7 @@ import numpy as np
 
 from dexstack.hand.link import FaultKind, Feedback, HandFault, TransportError, never
 from dexstack.hand.params import BusParams, CanHandParams
-from dexstack.process.realtime import lock_memory, make_ordinary, make_realtime
+from dexstack.process.realtime import drop_realtime, lock_memory, make_realtime
 
 ATTEMPTS = 3
 """Number of times that a request, or a command without confirmation, is sent."""
@@ -174,7 +174,7 @@ class BusHand(ABC):
                         self._confirm_off()
             self._drop()
         if self.realtime:
-            make_ordinary()
+            drop_realtime()
             self.realtime = False
 
     # --- the stream

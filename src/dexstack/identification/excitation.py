@@ -19,7 +19,7 @@ from dexstack.errors import ConfigError
 from dexstack.hand.servo import ServoParams
 from dexstack.hand.trajectory import Motion, Path
 from dexstack.plants import make_plant
-from dexstack.tasks.base import AS_BELIEVED, Task, World
+from dexstack.tasks.base import NOMINAL_WORLD, Task, World
 
 if TYPE_CHECKING:
     from dexstack.model.hand import HandModel
@@ -35,7 +35,7 @@ POINTS = 0.04
 """Time between two points [s]."""
 MARGIN = 0.03
 """Margin to the joint limits [rad]."""
-WORLDS = AS_BELIEVED, World(friction=0.4), World(mass=2.0, friction=1.3)
+WORLDS = NOMINAL_WORLD, World(friction=0.4), World(mass=2.0, friction=1.3)
 """Worlds in which a motion is rehearsed."""
 BEHIND, TORQUE = 0.25, 0.9
 """Largest lag of a joint [rad], and largest share of its torque limit."""
@@ -90,9 +90,9 @@ def swinging(hand: HandModel, rest: np.ndarray, swing: float, seconds: float, se
     return Motion(tuple(hand.joint_names), APPROACH + t, positions, velocities)
 
 
-def rehearse(task: Task, servo: ServoParams, motion: Motion, world: World = AS_BELIEVED) -> Rehearsal:
+def rehearse(task: Task, servo: ServoParams, motion: Motion, world: World = NOMINAL_WORLD) -> Rehearsal:
     """Simulate a motion in MuJoCo from the task's start."""
-    believed, actual = task.scene(), task.scene(world)
+    believed, actual = task.setup(), task.setup(world)
     plant, law = make_plant("mujoco", actual.robot, actual.obj), task.servo(believed.robot, servo)
     path = Path(believed.robot, motion, believed.rest)
     start = actual.start.pose_WO
@@ -129,7 +129,7 @@ def excitation(
     Raises:
         ConfigError: no amplitude passes.
     """
-    scene = task.scene()
+    scene = task.setup()
     for swing in SWINGS:
         motion = swinging(scene.robot, scene.rest, swing, seconds)
         Path(scene.robot, motion, scene.rest)

@@ -202,7 +202,7 @@ def identify(
         ConfigError: arrays are missing, of a wrong size, or too short; or the plant rejects a world.
     """
     predictor = Predictor(task, servo, plant)
-    joints = len(task.scene().robot.joint_names)
+    joints = len(task.setup().robot.joint_names)
     check_recording(recording, joints, str(where))
     recording = in_order(recording)
     windows = cut_windows(recording, SAMPLES, most, where)

@@ -175,7 +175,7 @@ class Predictor:
         Raises:
             ConfigError: the plant rejects the world.
         """
-        scene, servo = self._task.scene(world), self._servo
+        scene, servo = self._task.setup(world), self._servo
         held = 0.5 * (servo.period - self._params.dt)  # mean age of the plant's torque beyond a rollout's
         obj = scene.obj
         if np.linalg.norm(obj.com) <= OFF_CENTRE:

@@ -45,7 +45,7 @@ def theta_of_world(task: Task, settings: Mapping[type, Any], world: World) -> Mo
     Raises:
         ConfigError: a factor that the task's robot does not have.
     """
-    robot, obj, _ = task.scene(world)
+    robot, obj, _ = task.setup(world)
     believed: PlannerParams = settings[PlannerParams]
     changed = replace(
         believed,

@@ -69,12 +69,12 @@ def uninformed_theta(loop: Loop) -> ModelParams:
     the true mass."""
     from dexstack.control.problem import ModelParams
 
-    joints, h = len(loop.scene.robot.joint_names), loop.controller.step
+    joints, h = len(loop.setup.robot.joint_names), loop.controller.step
     return ModelParams(
         inertia=np.full(6, h**2, np.float32),
         stiffness=np.ones(joints, np.float32),
         cover=np.full(joints, 0.99, np.float32),
-        mass=np.float32(loop.scene.obj.mass),
+        mass=np.float32(loop.setup.obj.mass),
         friction=np.float32(0.5),
         sigma=np.float32(120.0),
     )
@@ -125,7 +125,7 @@ def learner_of(loop: Loop, first: ModelParams) -> Learner:
     Raises:
         ConfigError: see :func:`~dexstack.learning.planner.planner_learner`.
     """
-    return planner_learner(loop.scene.robot, loop.scene.obj, first, loop.params)
+    return planner_learner(loop.setup.robot, loop.setup.obj, first, loop.params)
 
 
 Progress = Iterator[tuple[Point, "Transitions | None", "list[dict[str, np.ndarray]]"]]

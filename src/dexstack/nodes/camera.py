@@ -33,7 +33,7 @@ from dexstack.perception.camera_params import CameraFaultParams, MountParams, Si
 from dexstack.perception.se3 import Transform, between
 from dexstack.perception.simulated import SimulatedCamera
 from dexstack.process.history import History, JointHistory
-from dexstack.process.memory import keep_memory_of_pictures
+from dexstack.process.memory import keep_picture_memory
 
 
 class CameraNode(StackNode):
@@ -132,7 +132,7 @@ class CameraNode(StackNode):
 
 
 def main() -> int:
-    keep_memory_of_pictures()
+    keep_picture_memory()
     return run_node(CameraNode)
 
 

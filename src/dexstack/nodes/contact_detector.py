@@ -41,7 +41,7 @@ class ContactDetectorNode(SceneNode):
 
     def configure(self) -> None:
         use_compilation_cache()
-        robot, obj, _ = self.make_task().scene()
+        robot, obj, _ = self.make_task().setup()
         self._detector = ContactDetector(robot, obj, self.params(DetectorParams))
         # Compile now, not in the loop.
         self._detector.detect(np.array([0.0, 0.0, 0.1, 1.0, 0.0, 0.0, 0.0]), robot.home)

@@ -121,7 +121,7 @@ class LearnerNode(SceneNode):
     def configure(self) -> None:
         use_compilation_cache()
         planner, self._step = self.params(PlannerParams), self.params(MpcParams).step
-        self._robot, self._obj, _ = self.make_task().scene()
+        self._robot, self._obj, _ = self.make_task().setup()
         self._first = make_theta(self._robot, self._obj, planner, self._step)
         self._cover = np.asarray(self._first.cover, float)
         self._detector = ContactDetector(self._robot, self._obj, self.params(DetectorParams))

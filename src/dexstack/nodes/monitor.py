@@ -84,7 +84,7 @@ class MonitorNode(SceneNode):
 
     def configure(self) -> None:
         p = self.params(MonitorParams)
-        robot, obj, _ = self.make_task().scene()
+        robot, obj, _ = self.make_task().setup()
         names = robot.joint_names
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
         self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(names, "position"))

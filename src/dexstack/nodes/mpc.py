@@ -63,9 +63,9 @@ from dexstack.nodes.wire import (
     read_pose,
     set_stamp,
 )
-from dexstack.process.compilation import side_by_side, use_compilation_cache
+from dexstack.process.compilation import run_concurrently, use_compilation_cache
 from dexstack.process.history import JointHistory
-from dexstack.process.realtime import make_ordinary, make_realtime
+from dexstack.process.realtime import drop_realtime, make_realtime
 from dexstack.tasks.controller import make_controller, supervisor_name
 
 POSES = 8
@@ -138,7 +138,7 @@ class MpcNode(SceneNode):
     def configure(self) -> None:
         use_compilation_cache()
         task = self.make_task()
-        robot, obj, _ = setup = task.scene()
+        robot, obj, _ = setup = task.setup()
         names = robot.joint_names
         # Before compiling, so that all subscribers know the publishers when the first command comes.
         self._contacts = self.newest(PointCloud2, "contacts", SENSOR, read_contacts)
@@ -154,7 +154,7 @@ class MpcNode(SceneNode):
         self._to_times = self.create_publisher(Float64MultiArray, "mpc/solve_times", REPORTS)
         realtime = replace(self.params(SamplingParams), sampling_wait=False)
         self.controller = make_controller(task, setup, {**self.blocks(), SamplingParams: realtime})
-        side_by_side(self.controller.warm_up, self.controller.predictor.warm_up)
+        run_concurrently(self.controller.warm_up, self.controller.predictor.warm_up)
 
     def apply(self, block: Any) -> None:
         if isinstance(block, self.task_type.Weights):
@@ -179,7 +179,7 @@ class MpcNode(SceneNode):
         self._realtime = bool(priority) and make_realtime(priority)
 
     def finish(self) -> None:
-        make_ordinary()
+        drop_realtime()
 
     def work(self) -> None:
         self._wait.wait(BLIND_PERIOD / 3)

@@ -50,7 +50,7 @@ from dexstack.perception.estimator import Outcome, PoseEstimator, Sight
 from dexstack.perception.images import to_grey
 from dexstack.perception.realsense import RealSenseCamera
 from dexstack.perception.se3 import Transform
-from dexstack.process.memory import keep_memory_of_pictures
+from dexstack.process.memory import keep_picture_memory
 
 FROM_TF = "tf"
 HISTORY = 1024
@@ -308,7 +308,7 @@ def annotated(grey: np.ndarray, outcome: Outcome, camera: CameraModel) -> np.nda
 
 
 def main() -> int:
-    keep_memory_of_pictures()
+    keep_picture_memory()
     return run_node(PoseEstimatorNode)
 
 

@@ -16,7 +16,7 @@ from dexstack.hand.params import BusParams, FaultParams, MotorFaultParams
 from dexstack.model.hand import HandModel
 from dexstack.nodes.common import OK, WARN, WARNING, StackNode
 from dexstack.nodes.wire import SERVO, JointReader, JointWriter, WaitSet
-from dexstack.process.realtime import make_ordinary, make_realtime
+from dexstack.process.realtime import drop_realtime, make_realtime
 
 RESET_GAP = 0.5
 """Simulated time that a reset skips [s], so that watchdogs see a gap and not a leap of the joints."""
@@ -194,7 +194,7 @@ class EmulatedBusHand:
     def late(self) -> None:
         self._late += 1
         if self._late == TOO_LATE:  # a plant that needs a whole core must not starve other processes
-            make_ordinary()
+            drop_realtime()
 
     def exchange(self, t: float, q: np.ndarray, timeout: float) -> np.ndarray:
         return self._hand.torque  # the joint angles went out when they were due

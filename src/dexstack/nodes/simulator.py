@@ -76,8 +76,8 @@ class SimulatorNode(SceneNode):
     def configure(self) -> None:
         p = self.params(SimulatorParams)
         self._task = self.make_task()
-        self._scene = self._task.scene()
-        self._actual = self._task.scene(read_world(Path(p.world))) if p.world else self._scene
+        self._scene = self._task.setup()
+        self._actual = self._task.setup(read_world(Path(p.world))) if p.world else self._scene
         self._plant = self._make_plant(p.plant)
         self._clock_message = Clock()
         self._pose = PoseWithCovarianceStamped()

@@ -24,7 +24,7 @@ from dexengines.compilation import jit as jit
 from dexstack.process.kept import cache_folder, digest, read_kept, sources, usable, write_kept
 
 
-def side_by_side(*functions: Callable[[], Any]) -> None:
+def run_concurrently(*functions: Callable[[], Any]) -> None:
     """Call functions that compile, each in its own thread; XLA runs without Python's lock.
 
     An exception of any of them is raised.

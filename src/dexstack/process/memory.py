@@ -10,7 +10,7 @@ _PICTURES = 32 << 20
 """Upper bound of the size of a picture [B]."""
 
 
-def keep_memory_of_pictures() -> None:
+def keep_picture_memory() -> None:
     """Let glibc keep freed memory of pictures; getting it from the kernel again costs 1 ms each."""
     with contextlib.suppress(AttributeError, OSError):
         libc = ctypes.CDLL(None)

@@ -39,7 +39,7 @@ def lock_memory() -> bool:
         return False
 
 
-def make_ordinary() -> None:
+def drop_realtime() -> None:
     """Put every thread back under ordinary scheduling."""
     with contextlib.suppress(OSError, AttributeError):
         _every_thread(os.SCHED_OTHER, 0)

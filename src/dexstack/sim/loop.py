@@ -11,7 +11,7 @@ from dexstack.sim.disturbance import Pushes
 from dexstack.sim.params import LoopParams
 from dexstack.sim.sensor import PoseSensor, Sensor
 from dexstack.sim.trial import Servo, Trial, run_trial
-from dexstack.tasks.base import AS_BELIEVED, Goal, Setup, Task, World
+from dexstack.tasks.base import NOMINAL_WORLD, Goal, Setup, Task, World
 from dexstack.tasks.controller import make_controller
 
 
@@ -19,7 +19,7 @@ class Loop:
     """Runs trials of one task; the planner is compiled at construction."""
 
     def __init__(
-        self, task: Task, params: Mapping[type, Any], plant: str = "mujoco", world: World = AS_BELIEVED
+        self, task: Task, params: Mapping[type, Any], plant: str = "mujoco", world: World = NOMINAL_WORLD
     ) -> None:
         """
         Args:
@@ -32,15 +32,15 @@ class Loop:
             ConfigError: rejected by controller or plant.
         """
         self.task, self.params = task, params
-        self.scene: Setup = task.scene()
+        self.setup: Setup = task.setup()
         """Setup as the controller assumes it."""
-        self.actual: Setup = self.scene if world == AS_BELIEVED else task.scene(world)
+        self.actual: Setup = self.setup if world == NOMINAL_WORLD else task.setup(world)
         """Setup of the plant."""
         self.plant_start = self.actual.start
         """Start of the plant's object, which depends on its size."""
         self.plant = make_plant(plant, self.actual.robot, self.actual.obj, params[plant_params(plant)])
-        self.servo: Servo = task.servo(self.scene.robot, params[task.servo_params()])
-        self.controller = make_controller(task, self.scene, params)
+        self.servo: Servo = task.servo(self.setup.robot, params[task.servo_params()])
+        self.controller = make_controller(task, self.setup, params)
         self.compile_s = self.controller.warm_up()
         """Time in which the planner compiled [s]."""
         self.timing: LoopParams = params[LoopParams]

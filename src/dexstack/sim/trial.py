@@ -144,12 +144,12 @@ def run_trial(
     """
     begin, rng = time.perf_counter(), np.random.default_rng(seed)
     plant, servo, controller, task = loop.plant, loop.servo, loop.controller, loop.task
-    tau = np.zeros(len(loop.scene.rest))
-    plant.reset(loop.scene.rest, task.start_pose(loop.plant_start, rng))
+    tau = np.zeros(len(loop.setup.rest))
+    plant.reset(loop.setup.rest, task.start_pose(loop.plant_start, rng))
     servo.reset()
     servo.enable()
     controller.reset()
-    record, judge = Recording(), Judge(task, loop.scene.start, goals)
+    record, judge = Recording(), Judge(task, loop.setup.start, goals)
     pending: list[tuple[float, np.ndarray]] = []
     ticks = looks = 0
     stream = PoseStream(loop.sensor, loop.timing.pose_period, plant.dt, rng)

@@ -68,11 +68,11 @@ class World:
         return self.com_x, self.com_y, self.com_z
 
 
-AS_BELIEVED = World()
+NOMINAL_WORLD = World()
 """The world that the controller assumes."""
 
 
-def in_world(obj: ObjectModel, world: World) -> ObjectModel:
+def apply_world(obj: ObjectModel, world: World) -> ObjectModel:
     """Return the object with the properties of a world."""
     from dexstack.model.objects import scaled
 
@@ -208,7 +208,7 @@ class Task(abc.ABC):
     # --- setup ------------------------------------------------------------------------------------
 
     @abc.abstractmethod
-    def scene(self, world: World = AS_BELIEVED) -> Setup:
+    def setup(self, world: World = NOMINAL_WORLD) -> Setup:
         """Return robot, object and start, as the controller assumes them or as in a world.
 
         Raises:
@@ -223,11 +223,11 @@ class Task(abc.ABC):
 
     def robot(self) -> Robot:
         """Return the robot alone, which may need no mesh."""
-        return self.scene().robot
+        return self.setup().robot
 
     def start(self) -> Start:
         """Return the start alone."""
-        return self.scene().start
+        return self.setup().start
 
     def servo(self, robot: Robot, params: Any) -> Any:
         """Return the robot's position control, a :class:`~dexstack.sim.trial.Servo`; by default a

@@ -15,7 +15,7 @@ from dexstack.geometry.rotations import reach_below
 from dexstack.model.objects import load_object, load_start, object_name
 from dexstack.model.strength import check_weight
 from dexstack.tasks.base import (
-    AS_BELIEVED,
+    NOMINAL_WORLD,
     Goal,
     JudgeParams,
     Outcome,
@@ -23,7 +23,7 @@ from dexstack.tasks.base import (
     Setup,
     Task,
     World,
-    in_world,
+    apply_world,
 )
 
 if TYPE_CHECKING:
@@ -98,12 +98,12 @@ class PalmTurn(Task):
     Params = PalmParams
     opening_yaw = math.pi / 2
 
-    def scene(self, world: World = AS_BELIEVED) -> Setup:
+    def setup(self, world: World = NOMINAL_WORLD) -> Setup:
         hand = self.robot()
         obj = self._object(hand)
         check_weight(hand, obj)
-        if world != AS_BELIEVED:
-            obj = in_world(obj, world)
+        if world != NOMINAL_WORLD:
+            obj = apply_world(obj, world)
             # a contact has the larger friction of its two surfaces, so scale the hand's as well
             palm, fingers = (world.friction * x for x in (hand.friction_palm, hand.friction_fingers))
             hand = replace(

@@ -16,7 +16,7 @@ from dexstack.geometry.rotations import rotate, yaw_quaternion
 from dexstack.model.balls import DENSITY, Ball, BallsModel
 from dexstack.model.objects import ObjectModel, Start, load_object
 from dexstack.tasks.ball_servo import BallServo, BallServoParams
-from dexstack.tasks.base import AS_BELIEVED, Goal, JudgeParams, Published, Setup, Task, World, in_world
+from dexstack.tasks.base import NOMINAL_WORLD, Goal, JudgeParams, Published, Setup, Task, World, apply_world
 
 if TYPE_CHECKING:
     from jax import Array
@@ -114,19 +114,19 @@ class ThreeBall(Task):
     required_rate = 0.95
     trials = 7
 
-    def scene(self, world: World = AS_BELIEVED) -> Setup:
+    def setup(self, world: World = NOMINAL_WORLD) -> Setup:
         p: ThreeBallParams = self.params
         believed = scene_object(load_object(self.object), p)
         balls = scene_balls(believed, p)
-        if world == AS_BELIEVED:
+        if world == NOMINAL_WORLD:
             return Setup(balls, believed, believed.start(START))
         of_a_hand = {
-            name: getattr(AS_BELIEVED, name)
+            name: getattr(NOMINAL_WORLD, name)
             for name in ("torque", "joint_damping", "joint_friction", "joint_armature")
         }
         if replace(world, **of_a_hand) != world:
             raise ConfigError(f"this task has balls; {', '.join(of_a_hand)} of a world apply only to hands")
-        actual = in_world(believed, world)
+        actual = apply_world(believed, world)
         rough = tuple(replace(ball, friction=world.friction * ball.friction) for ball in balls.balls)
         return Setup(replace(balls, balls=rough), actual, actual.start(START))
 
@@ -135,7 +135,7 @@ class ThreeBall(Task):
 
     @functools.cached_property
     def _scene(self) -> Setup:
-        return self.scene()
+        return self.setup()
 
     def servo(self, robot: Robot, params: BallServoParams) -> BallServo:
         return BallServo(robot, params)

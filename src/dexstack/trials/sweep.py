@@ -14,7 +14,7 @@ import numpy as np
 
 from dexstack.control.base import SolveStatus
 from dexstack.errors import ConfigError
-from dexstack.tasks.base import AS_BELIEVED, World
+from dexstack.tasks.base import NOMINAL_WORLD, World
 from dexstack.trials.keep import Outcome, keep_trial, load_outcome, save_outcome
 from dexstack.trials.pool import in_processes, on_ray
 
@@ -60,7 +60,7 @@ def vary(spec: Spec, settings: Sequence[str]) -> list[Cell]:
     Raises:
         ConfigError: a malformed setting.
     """
-    cells = [Cell("as believed" if spec.world == AS_BELIEVED else "the world given", spec)]
+    cells = [Cell("as believed" if spec.world == NOMINAL_WORLD else "the world given", spec)]
     for setting in settings:
         together = "+" in setting and "," not in setting
         names, values = zip(*map(_assignment, setting.split("+") if together else [setting]), strict=True)

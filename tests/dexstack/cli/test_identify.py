@@ -29,8 +29,8 @@ def fitted(monkeypatch):
     )
     x = np.array([np.log(2.0), 0.03])
     made = fitting.Fit(
-        chosen(("mass", "delay")), x, np.diag([0.01, 0.029]) ** 2, np.array([True, False]),
-        World(mass=2.0), 0.03, 1.5, 0.5, windows, windows.measured + 1e-3, windows.measured,
+        chosen(("mass", "delay")), x, np.diag([0.01, 0.029]) ** 2, np.array([True, False]), World(mass=2.0),
+        0.03, 1.5, 0.5, windows, windows.measured + 1e-3, windows.measured,
     )  # fmt: skip
     monkeypatch.setattr(fitting, "identify", lambda *given, **more: made)
     return made

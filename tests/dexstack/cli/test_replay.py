@@ -17,7 +17,7 @@ SAMPLES = 12
 
 def keep(folder: Path, task: str = "palm_turn", **changes) -> Path:
     """Write a recording of an object that moves up."""
-    robot, _, start = load_task(task)().scene()
+    robot, _, start = load_task(task)().setup()
     pose = np.tile(start.pose_WO, (SAMPLES, 1))
     pose[:, 2] += np.linspace(0.0, 0.03, SAMPLES)
     arrays = {

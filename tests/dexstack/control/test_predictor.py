@@ -14,7 +14,7 @@ from dexstack.control.theta_file import make_theta
 from dexstack.geometry.rotations import geodesic_angle
 from dexstack.tasks.palm_turn import PalmTurn
 
-SCENE = PalmTurn().scene()
+SCENE = PalmTurn().setup()
 STEP = 0.1
 HOME = np.array(SCENE.robot.home)
 

@@ -6,6 +6,7 @@ import pytest
 
 from dexstack.control.factory import check_planner
 from dexstack.control.params import PlannerParams
+from dexstack.control.planners import PLANNERS
 from dexstack.control.planners.gauss_newton import MpcParams
 from dexstack.errors import ConfigError
 from dexstack.graph.parameters import SimulatorParams
@@ -35,10 +36,13 @@ def test_the_last_file_wins_and_overrides_replace_files(tmp_path):
     assert blocks[LoopParams] == LoopParams(pose_period=0.03, latency=0.004)
 
 
-@pytest.mark.parametrize("plant", PLANTS)
 @pytest.mark.parametrize("task", TASKS)
-def test_every_task_reads_its_own_files_with_every_plant(task, plant):
-    assert plant_params(plant) in read_settings(Spec(task, plant=plant))
+def test_every_task_reads_its_own_files_with_every_plant_and_planner(task):
+    for plant in PLANTS:
+        assert plant_params(plant) in read_settings(Spec(task, plant=plant))
+    for planner in PLANNERS:
+        settings = read_settings(Spec(task, overrides=(("planner", planner),)))
+        assert settings[PlannerParams].planner == planner
 
 
 def test_the_learner_reads_its_parameters_from_the_tasks_file():
@@ -85,6 +89,9 @@ def test_the_planner_comes_from_overrides_files_object_or_task(tmp_path):
     assert chosen_planner(replace(of_object, task="three_ball")) == "gauss_newton"
     files = replace(of_object, files=(str(own),))
     assert chosen_planner(files) == "gauss_newton" and read_settings(files)[MpcParams].horizon == 7
+    asks.write_text(asks.read_text().replace("sampling", "samplin"))
+    with pytest.raises(ConfigError, match="unknown planner 'samplin'; did you mean 'sampling'"):
+        check_planner(read_settings(of_object)[PlannerParams])
     override = replace(files, overrides=(("planner", "sampling"),))
     assert chosen_planner(override) == "sampling" and read_settings(override)[MpcParams].horizon == 7
 
@@ -105,14 +112,6 @@ def test_a_hand_names_the_planner_of_objects_without_a_start_for_it(tmp_path):
     hand.write_text(hand.read_text().replace("family: other", "family: allegro"))
     assert chosen_planner(asks) == "gauss_newton"  # the cube has a start for that family, which names none
     assert chosen_planner(Spec(hand="leap_right")) == "gauss_newton"
-
-
-def test_an_unknown_planner_of_an_object_is_refused(tmp_path):
-    asks = tmp_path / "box.yaml"
-    cube = (data_dir() / "objects" / "cube" / "cube.yaml").read_text()
-    asks.write_text(with_start(cube, replace(load_object("cube").start("allegro"), planner="samplin")))
-    with pytest.raises(ConfigError, match="unknown planner 'samplin'; did you mean 'sampling'"):
-        check_planner(read_settings(Spec(object=str(asks)))[PlannerParams])
 
 
 def test_pushes_are_enabled_by_an_override():
@@ -170,7 +169,7 @@ def test_an_unusable_run_is_rejected_before_anything_is_compiled(spec, complaint
     with pytest.raises(ConfigError, match=complaint):
         settings = read_settings(spec)
         task = make_task(spec, settings)
-        check(task, task.scene(), settings)
+        check(task, task.setup(), settings)
 
 
 def test_the_loop_and_the_simulator_node_have_the_same_periods():

@@ -18,7 +18,7 @@ from dexstack.hand.allegro.can_hand import CanHand
 from dexstack.hand.params import BusParams, CanHandParams
 from dexstack.hand.servo import ServoLaw
 from dexstack.hand.watch import WatchParams
-from dexstack.process.realtime import make_ordinary
+from dexstack.process.realtime import drop_realtime
 
 _channels = itertools.count()
 
@@ -28,7 +28,7 @@ def ordinary_scheduling() -> Iterator[None]:
     """A driver puts its process under real-time scheduling where it may; the other tests of this
     process need not know."""
     yield
-    make_ordinary()
+    drop_realtime()
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from dexstack.identification.excitation import Rehearsal, excitation, rehearse, 
 
 
 def test_joints_stay_inside_their_limits_and_begin_and_end_at_rest(palm):
-    scene = palm[0].scene()
+    scene = palm[0].setup()
     hand = scene.robot
     motion = swinging(hand, scene.rest, 0.5, 10.0)
     assert (motion.positions > hand.lower).all() and (motion.positions < hand.upper).all()
@@ -27,7 +27,7 @@ def test_joints_stay_inside_their_limits_and_begin_and_end_at_rest(palm):
 
 def test_a_rehearsal_detects_an_unsafe_motion(palm):
     task, servo = palm
-    scene = task.scene()
+    scene = task.setup()
     gentle = rehearse(task, servo, swinging(scene.robot, scene.rest, 0.1, 3.0))
     assert not gentle.why_not and 0.0 < gentle.moved < 0.02 and 0.0 < gentle.torque < 0.6
     low, high = scene.robot.lower, scene.robot.upper
@@ -72,7 +72,7 @@ def test_the_largest_swing_that_is_safe_in_every_world_is_used(palm, monkeypatch
 
 
 def test_a_motion_is_read_back_from_its_file(palm, tmp_path):
-    scene = palm[0].scene()
+    scene = palm[0].setup()
     motion = swinging(scene.robot, scene.rest, 0.1, 3.0)
     write_motion(tmp_path / "new" / "motion.npz", motion)
     back = read_motion(tmp_path / "new" / "motion.npz")

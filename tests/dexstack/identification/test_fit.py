@@ -23,7 +23,7 @@ def wave(
 ):
     """Record fingers that swing about their rest, with the cube among them; commands act ``delay``
     after their row."""
-    believed, actual = task.scene(), task.scene(world)
+    believed, actual = task.setup(), task.setup(world)
     plant, law = make_plant(plant, actual.robot, actual.obj), task.servo(believed.robot, servo)
     plant.reset(believed.rest, actual.start.pose_WO)
     law.reset()

@@ -25,7 +25,7 @@ def same(a, b, *but):
 
 def test_theta_of_the_nominal_world_is_the_planners(believed):
     task, settings = believed
-    scene = task.scene()
+    scene = task.setup()
     own = make_theta(scene.robot, scene.obj, settings[PlannerParams], settings[MpcParams].step)
     same(theta_of_world(*believed, World()), own)
     same(theta_of_world(*believed, World(joint_friction=0.02)), own)
@@ -58,7 +58,7 @@ def test_every_factor_changes_only_its_numbers(believed, world, changed):
 def test_theta_is_read_back_from_its_file(believed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     task, settings = believed
-    scene, step = task.scene(), settings[MpcParams].step
+    scene, step = task.setup(), settings[MpcParams].step
     theta = theta_of_world(task, settings, World(mass=0.3, friction=0.25, torque=0.5, joint_damping=0.5))
     save_theta(
         new_theta_path("mine"),

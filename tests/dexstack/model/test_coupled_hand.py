@@ -222,7 +222,7 @@ def test_rollouts_of_identify_are_of_the_hands_own_joints(tmp_path):
     spec = Spec("palm_turn", write_cube(tmp_path), str(coupled(tmp_path)))
     settings = read_settings(spec)
     task = make_task(spec, settings)
-    state = np.concatenate([task.scene().rest, [1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0]])
+    state = np.concatenate([task.setup().rest, [1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0]])
     after = np.array([[0.01, 0.02]])
     windows = Windows(state[None], np.zeros((1, 12)), np.zeros(1), after, np.tile(state, (1, 2, 1)))
     asked = Targets(np.array([-1.0, 1.0]), np.tile(state[:6], (2, 1)))

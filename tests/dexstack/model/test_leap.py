@@ -100,7 +100,7 @@ def test_objects_start_at_the_rules_place(side, name):
     hand, obj = load_hand(f"leap_{side}"), load_object(name)
     assert load_start(name, hand.family) is None
     task = PalmTurn(obj=name, hand=f"leap_{side}")
-    scene = task.scene()
+    scene = task.setup()
     np.testing.assert_array_equal(scene.start.pose_WO, place_on_palm(hand, obj).pose_WO)
     np.testing.assert_array_equal(scene.start.pose_WO, task.start().pose_WO)
     model = build_scene(hand, obj).compile()

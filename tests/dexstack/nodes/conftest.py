@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import sys
@@ -16,7 +17,8 @@ sys.path.insert(0, str(Path(__file__).parent))  # for the harness
 if importlib.util.find_spec("rclpy") is None:
     collect_ignore_glob = ["test_*.py"]
 else:
-    from harness import Run
+    import rclpy
+    from harness import Pair, Run, put, spinning
 
     from tests.acceptance.probe import Probe
 
@@ -38,6 +40,19 @@ def probe(domain: int) -> Iterator[Probe]:
     probe = Probe(domain)
     yield probe
     probe.close()
+
+
+@pytest.fixture
+def pair(domain: int) -> Iterator[Callable[..., Pair]]:
+    """Make pairs of a node with these parameters and a peer."""
+    with contextlib.ExitStack() as stack:
+
+        def make(kind: type, **parameters: object) -> Pair:
+            made = Pair(*stack.enter_context(spinning(domain, kind, lambda: rclpy.create_node("peer"))))
+            put(made.node, **parameters)
+            return made
+
+        yield make
 
 
 @pytest.fixture

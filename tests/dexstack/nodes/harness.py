@@ -10,23 +10,54 @@ import subprocess
 import sys
 import threading
 import time
+from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import psutil
 import pytest
 import rclpy
+from geometry_msgs.msg import PoseWithCovarianceStamped
+from rcl_interfaces.msg import SetParametersResult
+from rcl_interfaces.srv import SetParameters
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import Parameter
+from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
 
+from dexstack.model.hand import load_hand
 from dexstack.nodes.common import StackNode
+from dexstack.nodes.wire import fill_pose, set_stamp
 
 LOOK = 0.02
 """Time between two checks of a condition [s]."""
 DEXSTACK = (sys.executable, "-m", "dexstack.cli.main")
 NODES = ("simulator", "hand", "contact_detector", "mpc", "task", "console")
+HAND = load_hand("right")
+PUSH = np.clip(HAND.home + 0.2, HAND.lower, HAND.upper)
+
+
+def joint_state(t: float, names: Any = HAND.joint_names, **fields: Any) -> JointState:
+    """Return a message of time ``t`` with these fields (position, effort)."""
+    message = JointState(name=list(names))
+    set_stamp(message.header.stamp, t)
+    for field, values in fields.items():
+        setattr(message, field, array("d", values))
+    return message
+
+
+def pose_message(
+    values: Any, t: float = 0.0, frame: str = "world", kind: Any = PoseWithCovarianceStamped
+) -> Any:
+    """Return a message of time ``t`` with this pose (7,)."""
+    message = kind()
+    message.header.frame_id = frame
+    set_stamp(message.header.stamp, t)
+    fill_pose(message.pose.pose if kind is PoseWithCovarianceStamped else message.pose, values)
+    return message
 
 
 def node_class(module: str) -> type[StackNode]:
@@ -40,13 +71,13 @@ def node_class(module: str) -> type[StackNode]:
 
 @contextlib.contextmanager
 def spinning(domain: int, *make: Callable[[], Node], arguments: tuple[str, ...] = ()) -> Iterator[list[Node]]:
-    """Create nodes, spin them in one executor in a thread, and destroy them at the end.
+    """Create nodes, spin them in the executor of the first in a thread, and destroy them at the end.
 
     Args:
         arguments: ROS arguments.
     """
     rclpy.init(args=["--ros-args", *arguments], domain_id=domain)
-    nodes: list[Node] = []
+    executor, nodes = getattr(make[0], "EXECUTOR", SingleThreadedExecutor)(), []
 
     def spin() -> None:
         with contextlib.suppress(ExternalShutdownException):
@@ -56,18 +87,15 @@ def spinning(domain: int, *make: Callable[[], Node], arguments: tuple[str, ...] 
     try:
         for one in make:
             nodes.append(one())
-        kinds = [node.EXECUTOR for node in nodes if isinstance(node, StackNode)]
-        executor = (kinds or [SingleThreadedExecutor])[0]()
-        for node in nodes:
-            executor.add_node(node)
+            executor.add_node(nodes[-1])
         thread.start()
         yield nodes
     finally:
         for node in nodes:
             if isinstance(node, StackNode):
                 node.stop_worker()
+        executor.shutdown()
         if thread.ident is not None:
-            executor.shutdown()
             thread.join()
         for node in nodes:
             node.destroy_node()
@@ -81,6 +109,22 @@ def put(node: Node, **parameters: Any) -> None:
         assert result.successful, f"{name}: {result.reason}"
 
 
+def call(node: Node, service: str, kind: Any = Trigger, timeout: float = 30.0, **fields: Any) -> Any:
+    """Return the response of a service; another thread spins the node."""
+    client = node.create_client(kind, service)
+    assert client.wait_for_service(20.0)
+    future = client.call_async(kind.Request(**fields))
+    wait_until(future.done, timeout, f"an answer from {service}")
+    return future.result()
+
+
+def put_from(node: Node, target: str, name: str, value: Any) -> SetParametersResult:
+    """Set a parameter of another node through its service."""
+    message = Parameter(name, value=value).to_parameter_msg()
+    # The first use of an engine compiles it.
+    return call(node, f"{target}/set_parameters", SetParameters, 300.0, parameters=[message]).results[0]
+
+
 def wait_until(condition: Callable[[], Any], timeout: float, what: str) -> Any:
     """Return the first true value of ``condition``; fail the test on a timeout.
 
@@ -92,6 +136,19 @@ def wait_until(condition: Callable[[], Any], timeout: float, what: str) -> Any:
             return value
         time.sleep(LOOK)
     pytest.fail(f"waited {timeout:g} s for {what}")
+
+
+class Pair(NamedTuple):
+    """A node under test and its counterpart, both spun by a thread."""
+
+    node: StackNode
+    peer: Node
+
+    def activate(self) -> None:
+        assert self.node.autostart()
+
+    def call(self, service: str) -> Trigger.Response:
+        return call(self.peer, service)
 
 
 def alive(pid: int) -> bool:

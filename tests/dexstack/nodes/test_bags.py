@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray
-from harness import DEXSTACK, wait_until
+from harness import DEXSTACK, joint_state, wait_until
 from rclpy.serialization import serialize_message
-from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from dexstack.bags.definitions import full_definition
@@ -33,21 +32,18 @@ def on_the_wire(message: Any) -> bytes:
 
 def bag_of(path: Path) -> dict[str, list[bytes]]:
     """Write a bag with a sensor topic at 333 Hz and a latched one; return the messages by topic."""
-    written: dict[str, list[bytes]] = {"/hand/feedback": [], "/goal": []}
-    bag = BagWriter(path)
-    for name, kind, qos in (
-        ("/hand/feedback", "sensor_msgs/msg/JointState", SENSOR),
-        ("/goal", "std_msgs/msg/String", LATCHED),
-    ):
+    topics = {
+        "/hand/feedback": ("sensor_msgs/msg/JointState", SENSOR),
+        "/goal": ("std_msgs/msg/String", LATCHED),
+    }
+    bag, written = BagWriter(path), {name: [] for name in topics}
+    for name, (kind, qos) in topics.items():
         bag.add_topic(Topic(name, kind, qos_yaml([qos]), full_definition(kind)))
-    for k in range(COUNT):
-        data = on_the_wire(JointState(name=["a"], position=[0.1 * k], effort=[float("nan")]))
-        bag.add("/hand/feedback", 3_000_000 * k, 3_000_000 * k, data)
-        written["/hand/feedback"].append(data)
-        if k == 10:
-            data = on_the_wire(String(data="there"))
-            bag.add("/goal", 3_000_000 * k, 3_000_000 * k, data)
-            written["/goal"].append(data)
+    rows = [(k, "/hand/feedback", joint_state(0.0, ["a"], position=[0.1 * k])) for k in range(COUNT)]
+    rows.insert(11, (10, "/goal", String(data="there")))
+    for k, name, message in rows:
+        written[name].append(on_the_wire(message))
+        bag.add(name, 3_000_000 * k, 3_000_000 * k, written[name][-1])
     bag.close()
     return written
 

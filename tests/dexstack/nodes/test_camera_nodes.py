@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import itertools
 import json
 import time
 from array import array
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import rclpy
 from geometry_msgs.msg import PoseWithCovarianceStamped, TransformStamped
-from harness import put, spinning, wait_until
+from harness import HAND, joint_state, pose_message, put, spinning, wait_until
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import CameraInfo, Image, JointState
@@ -28,7 +25,6 @@ from dexstack.cli.main import main
 from dexstack.errors import ConfigError
 from dexstack.graph.modes import MODES
 from dexstack.model.frames import Frame
-from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.nodes import pose_estimator
 from dexstack.nodes.camera import CameraNode
@@ -42,7 +38,6 @@ from dexstack.nodes.wire import (
     RECENT,
     SENSOR,
     WORLD,
-    fill_pose,
     read_pose,
     seconds,
     set_stamp,
@@ -52,7 +47,7 @@ from dexstack.perception.camera_params import MOUNT, SimulatedCameraParams
 from dexstack.perception.se3 import Transform, difference
 from dexstack.perception.simulated import SimulatedCamera
 
-HAND, CUBE = load_hand(), load_object("cube")
+CUBE = load_object("cube")
 START = CUBE.start("allegro").pose_WO
 
 
@@ -80,9 +75,6 @@ class Bench:
         self.to_info = peer.create_publisher(CameraInfo, "camera/color/camera_info", COMMAND)
         self.to_truth = peer.create_publisher(PoseWithCovarianceStamped, "object_pose_truth", SENSOR)
         self.to_joints = peer.create_publisher(JointState, "joint_states", SENSOR)
-        self._joints = JointState(name=list(HAND.joint_names), position=HAND.home.tolist())
-        self._truth = PoseWithCovarianceStamped()
-        self._truth.header.frame_id = WORLD
 
     def trouble(self) -> str:
         level, text, _ = self.node.status()
@@ -90,29 +82,23 @@ class Bench:
 
     def tell(self, t: float, pose_WO: np.ndarray) -> None:
         """Publish the true pose and the joint angles."""
-        for message in (self._truth, self._joints):
-            set_stamp(message.header.stamp, t)
-        fill_pose(self._truth.pose.pose, pose_WO)
-        self.to_truth.publish(self._truth)
-        self.to_joints.publish(self._joints)
+        self.to_truth.publish(pose_message(pose_WO, t))
+        self.to_joints.publish(joint_state(t, position=HAND.home))
 
 
 @pytest.fixture
-def bench(domain) -> Iterator:
-    with contextlib.ExitStack() as stack:
+def bench(pair):
+    def make(kind: type[StackNode], **parameters) -> Bench:
+        made = Bench(*pair(kind, **parameters))
+        assert made.node.autostart()
+        return made
 
-        def make(kind: type[StackNode], **parameters) -> Bench:
-            peer = lambda: rclpy.create_node("peer")  # noqa: E731
-            node, other = stack.enter_context(spinning(domain, kind, peer))
-            put(node, **parameters)
-            made = Bench(node, other)
-            assert node.autostart()
-            return made
-
-        yield make
+    return make
 
 
 CAMERA = SimulatedCameraParams().camera
+OPTICAL = "eye_color_optical_frame"
+"""Frame of a foreign driver's pictures."""
 
 
 def pose_error(message: PoseWithCovarianceStamped) -> np.ndarray:
@@ -128,15 +114,14 @@ def send(b: Bench, t: float, rgb: np.ndarray, info: bool = True, frame: str = OP
     return message
 
 
-def pose_at(b: Bench, t: float, rgb: np.ndarray, timeout: float = 20.0) -> PoseWithCovarianceStamped:
-    """Send a picture repeatedly until a pose arrives."""
-    for k in range(round(timeout / 0.2)):
-        send(b, t + 1e-4 * k, rgb)
-        for _ in range(10):
-            if b.poses:
-                return b.poses[-1]
-            time.sleep(0.02)
-    pytest.fail(f"no pose in {timeout:g} s: {b.trouble()}")
+def until(b: Bench, rgb: np.ndarray, condition, what: str, *, t=0.15, step=0.03, frame=OPTICAL) -> None:
+    """Send a picture repeatedly, with new stamps from ``t`` on, until the condition holds."""
+    stamps = itertools.count(t, step)
+    wait_until(lambda: send(b, next(stamps), rgb, frame=frame) and condition(), 60, what)
+
+
+def pose_at(b: Bench, t: float, rgb: np.ndarray) -> None:
+    until(b, rgb, lambda: b.poses, "a pose", t=t, step=1e-4, frame=OPTICAL_FRAME)
 
 
 def test_a_picture_becomes_a_pose_with_its_stamp_frame_and_covariance(bench, picture):
@@ -164,12 +149,7 @@ def test_missing_inputs_are_reported_once_and_yield_no_pose(bench, picture, monk
     )
 
     def shown(text: str, show) -> None:
-        for _ in range(100):
-            show()
-            time.sleep(0.05)
-            if text in b.trouble():
-                return
-        pytest.fail(f"'{b.trouble()}' in place of '{text}'")
+        wait_until(lambda: (show(), text in b.trouble())[1], 10, f"'{text}'")
 
     t = iter(np.arange(1.0, 1000.0, 0.01))
     shown("without camera_info", lambda: send(b, next(t), picture, info=False))
@@ -181,20 +161,23 @@ def test_missing_inputs_are_reported_once_and_yield_no_pose(bench, picture, monk
     pose_at(b, 2000.0, picture)
     wait_until(lambda: b.trouble() == "", 5, "everything to be well")
     empty = np.full_like(picture, 90)
-    for k in range(30):
-        send(b, 2010.0 + 0.05 * k, empty)
-        time.sleep(0.02)
-    wait_until(lambda: "no tag of the object 'cube' is in view" in b.trouble(), 5, "the report of lost tags")
+    until(
+        b,
+        empty,
+        lambda: "no tag of the object 'cube' is in view" in b.trouble(),
+        "lost tags",
+        t=2010.0,
+        frame=OPTICAL_FRAME,
+    )
     count = len(b.poses)
-    send(b, 2020.0, empty)
+    send(b, 2080.0, empty)
     time.sleep(0.2)
     assert len(b.poses) == count
     broken = image_message(Image().header.stamp, picture)
     broken.data = array("B", bytes(10))
-    for _ in range(5):
-        b.to_image.publish(broken)
-        time.sleep(0.02)
-    wait_until(lambda: b.node.dropped["camera/color/image_raw"], 5, "a broken picture to be counted")
+    wait_until(
+        lambda: b.to_image.publish(broken) or b.node.dropped["camera/color/image_raw"], 5, "it to be counted"
+    )
     for text in ("without camera_info", "all zero", "no tag of the object"):
         assert sum(text in line for line in said) == 1, f"'{text}' is logged once"
 
@@ -334,7 +317,6 @@ def test_a_missing_library_is_one_sentence_with_the_command(monkeypatch):
 
 # --- a foreign driver ----------------------------------------------------------------------------
 
-OPTICAL = "eye_color_optical_frame"
 X_LC = Transform.of_pose([0.015, 0.001, 0.002, 0.5, -0.5, 0.5, -0.5])
 """Pose of the optical frame in the camera's link."""
 
@@ -369,12 +351,6 @@ def frames_on_tf(monkeypatch):
     monkeypatch.setattr(StaticFrames, "note", lambda self, one: note(self, SimpleNamespace(transforms=[one])))
 
 
-def until(b: Bench, picture: np.ndarray, condition, what: str) -> None:
-    """Send pictures in a foreign frame until the condition holds."""
-    t = itertools.count(5)
-    wait_until(lambda: send(b, 0.03 * next(t), picture, frame=OPTICAL) and condition(), 60, what)
-
-
 def tell(b: Bench, *frames: Frame) -> None:
     latched = QoSProfile(depth=10, durability=LATCHED.durability)
     to_static = b.peer.create_publisher(TransformStamped, "/tf_static", latched)
@@ -384,10 +360,20 @@ def tell(b: Bench, *frames: Frame) -> None:
 
 def test_extrinsics_come_from_tf_and_missing_frames_are_reported(bench, frames_on_tf, picture):
     b = bench(PoseEstimatorNode, calibration="tf", reliable=True, frozen_after=1e5)
-    until(b, picture, lambda: f"to the pictures' frame '{OPTICAL}' on /tf_static" in b.trouble(), "why")
+    until(
+        b,
+        picture,
+        lambda: f"to the pictures' frame '{OPTICAL}' on /tf_static" in b.trouble(),
+        "why",
+    )
     assert "it has no parent" in b.trouble() and not b.poses
     tell(b, frame("eye_link", OPTICAL, X_LC))
-    until(b, picture, lambda: "its frames end at 'eye_link'" in b.trouble(), "the next sentence")
+    until(
+        b,
+        picture,
+        lambda: "its frames end at 'eye_link'" in b.trouble(),
+        "the next sentence",
+    )
     tell(b, frame("world", "eye_link", MOUNT.compose(X_LC.inverse)))
     until(b, picture, lambda: b.poses and not b.trouble(), "a pose without a warning")
     assert np.abs(pose_error(b.poses[-1])).max() < 0.02
@@ -400,7 +386,12 @@ def test_a_calibrated_camera_is_attached_to_the_world_by_its_topmost_frame(bench
     b, seen = bench(PoseEstimatorNode, reliable=True, frozen_after=1e5), []
     b.peer.create_subscription(TransformStamped, "/tf_static", seen.append, LATCHED)
     tell(b, frame("eye_link", OPTICAL, X_LC))
-    until(b, picture, lambda: b.poses and [m for m in seen if m.header.frame_id == "world"], "the frame")
+    until(
+        b,
+        picture,
+        lambda: b.poses and [m for m in seen if m.header.frame_id == "world"],
+        "the frame",
+    )
     frames = StaticFrames()
     for message in seen:
         frames.note(message)

@@ -1,6 +1,7 @@
-"""ReachGoal with stand-ins for its server and types, which need a ROS installation to be built.
+"""The task node alone, in simulated time, with published object poses and commands.
 
-The stand-ins have the fields of the action's file, as rosidl reads them; node and topics are real.
+The server and types of ReachGoal need a ROS installation to be built; their stand-ins have the fields of
+the action's file, as rosidl reads them.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ import numpy as np
 import pytest
 from action_handle import Handle, turn_of
 from builtin_interfaces.msg import Duration
-from geometry_msgs.msg import PoseStamped
-from harness import wait_until
-from lone_task import LoneTask, lone_task
+from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
+from harness import LOOK, Pair, call, joint_state, pose_message, wait_until
 from rclpy.action import CancelResponse
-from rclpy.executors import SingleThreadedExecutor
-from std_srvs.srv import Trigger
+from sensor_msgs.msg import JointState
 
+from dexstack.nodes import task
 from dexstack.nodes.goal_action import GoalAction
-from dexstack.nodes.wire import fill_pose, seconds
+from dexstack.nodes.task import TaskNode
+from dexstack.nodes.wire import COMMAND, SENSOR, seconds
 from dexstack.tasks.palm_turn import PalmTurn
 
 PACKAGE = Path(__file__).parents[3] / "msgs"
@@ -55,16 +56,42 @@ def kind():
 
 
 def asking_for(pose_WO: np.ndarray) -> Handle:
-    goal = PoseStamped()
-    goal.header.frame_id = "world"
-    fill_pose(goal.pose, pose_WO)
-    return Handle(SimpleNamespace(goal=goal))
+    return Handle(SimpleNamespace(goal=pose_message(pose_WO, kind=PoseStamped)))
+
+
+class LoneTask:
+    """Publishes the inputs of the node."""
+
+    def __init__(self, pair: Pair) -> None:
+        self.node, self.peer, self.t, self.pose = *pair, 0.0, PalmTurn().start().pose_WO.copy()
+        self._to_pose = self.peer.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
+        self._to_command = self.peer.create_publisher(JointState, "joint_command", COMMAND)
+
+    def tick(self, *, others: bool = True) -> None:
+        self.t += 0.02
+        self._to_pose.publish(pose_message(self.pose, self.t))
+        if others:
+            self._to_command.publish(joint_state(self.t, position=np.zeros(16)))
 
 
 @pytest.fixture
-def scene(domain, probe):
-    with lone_task(domain, probe) as made:
-        yield made
+def scene(pair) -> LoneTask:
+    """A node in a running rollout with 1000 s left."""
+    made = LoneTask(pair(TaskNode, reset_service="", seconds=1000.0))
+    assert made.node.autostart()
+    wait_until(lambda: made.tick() or made.node.phase == "running", 30, "the rollout")
+    return made
+
+
+def test_a_rollout_ends_without_a_pose_and_continues_without_commands_and_joint_states(scene, monkeypatch):
+    monkeypatch.setattr(task, "SILENCE", 50 * LOOK)
+    for _ in range(100):
+        scene.tick(others=False)
+        wait_until(
+            lambda: scene.node.time == pytest.approx(scene.t) or scene.tick(others=False), 30, "the pose"
+        )
+    assert scene.node.phase == "running"
+    wait_until(lambda: scene.node.phase == "lost", 30, "the end")
 
 
 def begin(scene: LoneTask, action: GoalAction, handle: Handle):
@@ -116,18 +143,7 @@ def test_an_unusable_goal_is_refused(scene, kind):
     assert wait_until(begin(scene, action, handle), 60, "the result")[0].phase == "refused"
 
 
-def test_a_rollout_is_cancelled_by_the_service(scene, probe):
-    executor = SingleThreadedExecutor()
-    executor.add_node(scene.node)
-    client = probe.node.create_client(Trigger, "task/cancel")
-    wait_until(client.service_is_ready, 10, "the service")
-
-    def cancel() -> Trigger.Response:
-        future = client.call_async(Trigger.Request())
-        wait_until(lambda: executor.spin_once(0.02) or future.done(), 10, "the answer")
-        return future.result()
-
-    assert cancel().success
-    answer = cancel()
+def test_a_rollout_is_cancelled_by_the_service(scene):
+    assert call(scene.peer, "task/cancel").success
+    answer = call(scene.peer, "task/cancel")
     assert not answer.success and "nothing to cancel" in answer.message
-    executor.shutdown()

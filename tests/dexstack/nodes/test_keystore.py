@@ -77,7 +77,6 @@ def test_wrong_arguments_are_one_sentence(tmp_path, arguments, message):
 
 def test_rcl_requires_the_keys(keystore, tmp_path):
     """The wheels' Fast DDS has no security and must refuse to start rather than run unprotected."""
-    pytest.importorskip("rclpy")
 
     def start(store: Path) -> subprocess.CompletedProcess[str]:
         security = {

@@ -11,7 +11,6 @@ import time
 import numpy as np
 import pytest
 from harness import NODES, alive, wait_until
-from sensor_msgs.msg import JointState
 
 from dexstack.config import make_params, read_parameter_file
 from dexstack.hand.servo import ServoParams
@@ -67,12 +66,10 @@ def check_clock_goes_on_without_torque(probe: Probe, t_kill: float) -> None:
 def check_new_simulator_is_met_limp(probe: Probe, t_kill: float) -> None:
     """After a reset of the clock the first torque is zero: an old command never moves a new hand."""
 
-    def fresh() -> list[JointState]:
-        stamped = [(wall, m) for wall, m in list(probe.torques) if wall > probe.killed]
-        return [m for _, m in stamped if seconds(m.header.stamp) < t_kill - 0.2]
-
-    wait_until(fresh, 30, "torques of a new simulation")
-    assert not any(fresh()[0].effort)
+    fresh = lambda: [  # noqa: E731
+        m for wall, m in list(probe.torques) if wall > probe.killed and seconds(m.header.stamp) < t_kill - 0.2
+    ]
+    assert not any(wait_until(fresh, 30, "torques of a new simulation")[0].effort)
 
 
 CHECKS = {

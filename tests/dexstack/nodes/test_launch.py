@@ -9,18 +9,14 @@ import signal
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 from harness import NODES, alive, wait_until
-from ros2_command import ros2
-from sensor_msgs.msg import JointState
 from standard_packages import install
 
 from dexstack.config import share_dir
 from dexstack.graph.modes import MODES
 from dexstack.graph.standard import LAUNCH_ARGUMENTS
 from dexstack.model.hand import load_hand
-from dexstack.nodes.wire import SENSOR
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("launch_ros") is None,
@@ -143,55 +139,3 @@ def test_installed_standard_nodes_replace_own_nodes(domain, tmp_path, monkeypatc
     assert read["rosbag2_recorder"]["parameters"]["record.all_topics"] is True
     assert read["analyzers"]["parameters"]["hand.path"] == "Hand", "the groups of its file"
     assert read["rviz"]["arguments"][0] == "-d"
-
-
-@pytest.mark.slow
-def test_a_trajectory_plays_on_a_robot_that_launch_brought_up(probe, tmp_path):
-    pytest.importorskip("ros2topic", reason="ros2cli comes with a ROS 2 installation only")
-    hand = load_hand("right")
-    robot = Launched(tmp_path, "bringup", "mode:=mock", "trajectories:=yes")
-    try:
-        wait_until(lambda: "trajectory" in probe.reports and "hand" in probe.reports, 120, "the robot")
-        ros2("service", "call", "/hand/enable", "std_srvs/srv/Trigger")
-        there = hand.home + 0.1 * np.sign((hand.lower + hand.upper) / 2 - hand.home)
-        points = [{"positions": there.tolist(), "time_from_start": {"sec": 2}}]
-        text = json.dumps({"joint_names": list(hand.joint_names), "points": points})
-        angles = []
-        probe.node.create_subscription(
-            JointState, "joint_states", lambda m: angles.append(np.array(m.position)), SENSOR
-        )
-        ros2("topic", "pub", "--once", "/joint_trajectory", "trajectory_msgs/msg/JointTrajectory", text)
-        wait_until(
-            lambda: angles and np.abs(angles[-1] - there).max() < 0.02, 30, "the end of the trajectory"
-        )
-    finally:
-        robot.close()
-
-
-@pytest.mark.slow
-def test_two_namespaced_graphs_turn_two_cubes(domain, tmp_path):
-    sides = {}
-    try:
-        for side in ("left", "right"):
-            (tmp_path / side).mkdir()
-            arguments = (
-                f"namespace:={side}",
-                f"hand:={side}",
-                "goal_yaw:=20",
-                "seconds:=120",
-                f"results:={tmp_path / side}",
-            )
-            sides[side] = Launched(tmp_path / side, "sim", *arguments)
-        for side, launched in sides.items():
-            assert launched.process.wait(240) == 0, launched.output
-            with np.load(tmp_path / side / "recording.npz") as recording:
-                assert json.loads(str(recording["summary"]))["reached"]
-    finally:
-        for launched in sides.values():
-            launched.close()
-
-
-def test_a_wrong_argument_is_one_clear_error(domain, tmp_path):
-    launched = Launched(tmp_path, "sim", "goal_yaw:=ninety")
-    assert launched.process.wait(60) != 0
-    assert "'goal_yaw' must be a number" in launched.output

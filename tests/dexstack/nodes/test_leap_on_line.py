@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from harness import wait_until
 from rclpy.lifecycle import TransitionCallbackReturn
-from test_hand_on_bus import SLOW, Controller, rclpy_parameter, state_of
-from test_servo_nodes import pair  # noqa: F401
+from test_hand_on_bus import SLOW, Controller, state_of
 
 from dexstack.graph.modes import MODES
 from dexstack.hand.commissioning import JointResult, save_commissioning
@@ -46,44 +45,41 @@ def settings(motors: Process, tmp_path, **more) -> dict:
     )
 
 
-def test_the_node_drives_stops_enables_and_reports(pair, motors, tmp_path):  # noqa: F811
+def test_the_node_drives_stops_enables_and_reports(pair, motors, tmp_path):
     node = pair(HandNode, **settings(motors, tmp_path))
     controller = Controller(node, "leap_right")
-    try:
-        node.activate()
-        motors.wait(lambda s: s["servo"])
-        assert motors.set()["limp"], "no command yet"
-        controller.target = TARGET
-        motors.wait(lambda s: not s["limp"])
-        motors.wait(lambda s: np.abs(np.array(s["q"]) - TARGET).max() < 0.05)
-        wait_until(lambda: node.node.status()[:2] == (OK, "track"), 5, "a status")
-        values = node.node.status()[2]
-        assert values["serial"] == node.node.hardware_id() == "LEAP_leap" and values["temperature_15"] == 40
+    node.activate()
+    motors.wait(lambda s: s["servo"])
+    assert motors.set()["limp"], "no command yet"
+    controller.target = TARGET
+    motors.wait(lambda s: not s["limp"])
+    motors.wait(lambda s: np.abs(np.array(s["q"]) - TARGET).max() < 0.05)
+    wait_until(lambda: node.node.status()[:2] == (OK, "track"), 5, "a status")
+    values = node.node.status()[2]
+    assert values["serial"] == node.node.hardware_id() == "LEAP_leap" and values["temperature_15"] == 40
 
-        assert node.call("hand/stop").success
-        motors.wait(lambda s: not s["servo"])
-        assert node.call("hand/enable").success
-        motors.wait(lambda s: not s["limp"])
+    assert node.call("hand/stop").success
+    motors.wait(lambda s: not s["servo"])
+    assert node.call("hand/enable").success
+    motors.wait(lambda s: not s["limp"])
 
-        motors.set(failing_motor=9)
-        motors.wait(lambda s: not s["servo"])
-        wait_until(lambda: state_of(node) == "inactive", 5, "the node to leave ACTIVE")
-        level, text, values = node.node.idle_status()
-        assert level == ERROR and values["fault"] == "motor" and "motor 8 (rf_rot) reports: overload" in text
-        answer = node.call("hand/enable")
-        assert not answer.success and "overload" in answer.message and "supply off and on" in answer.message
-        motors.set(failing_motor=-1, power_cycle=True)
-        assert node.call("hand/enable").success and state_of(node) == "active"
-        motors.wait(lambda s: not s["limp"])
-        assert node.node.trigger_deactivate() == TransitionCallbackReturn.SUCCESS
-        assert not motors.set()["servo"]
-    finally:
-        controller.close()
-        node.node.stop_worker()
+    motors.set(failing_motor=9)
+    motors.wait(lambda s: not s["servo"])
+    wait_until(lambda: state_of(node) == "inactive", 5, "the node to leave ACTIVE")
+    level, text, values = node.node.idle_status()
+    assert level == ERROR and values["fault"] == "motor" and "motor 8 (rf_rot) reports: overload" in text
+    answer = node.call("hand/enable")
+    assert not answer.success and "overload" in answer.message and "supply off and on" in answer.message
+    motors.set(failing_motor=-1, power_cycle=True)
+    assert node.call("hand/enable").success and state_of(node) == "active"
+    motors.wait(lambda s: not s["limp"])
+    assert node.node.trigger_deactivate() == TransitionCallbackReturn.SUCCESS
+    assert not motors.set()["servo"]
+    node.node.stop_worker()
     assert motors.set()["over_limit"] == 0
 
 
-def test_only_a_person_enables_it_and_only_when_it_was_commissioned(pair, motors, tmp_path, capfd):  # noqa: F811
+def test_only_a_person_enables_it_and_only_when_it_was_commissioned(pair, motors, tmp_path, capfd):
     node = pair(HandNode, **settings(motors, tmp_path, consent="person", calibration_dir=str(tmp_path)))
     assert not node.node.autostart() and node.node.exit_code == 2
     assert "the hand LEAP_leap was never commissioned" in capfd.readouterr().err
@@ -100,17 +96,20 @@ def test_only_a_person_enables_it_and_only_when_it_was_commissioned(pair, motors
     assert not motors.set()["servo"]
 
 
-def test_a_line_of_another_family_is_refused(pair, capfd):  # noqa: F811
-    node = pair(HandNode, hand="leap_right", interface="socketcan")
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ({"interface": "socketcan"}, "'leap_right' is not reached by socketcan"),
+        (
+            {"interface": "serial", "consent": "mode"},
+            "a hand on serial can injure: only a person may enable it",
+        ),
+    ],
+)
+def test_a_line_of_another_family_and_a_real_line_without_a_person_are_refused(pair, capfd, line, reason):
+    node = pair(HandNode, hand="leap_right", **line)
     assert node.node.trigger_configure() != TransitionCallbackReturn.SUCCESS
-    assert "'leap_right' is not reached by socketcan" in capfd.readouterr().err
-    assert not node.node.set_parameters([rclpy_parameter("interface", "carrier pigeon")])[0].successful
-
-
-def test_a_real_line_needs_a_person_s_consent(pair, capfd):  # noqa: F811
-    node = pair(HandNode, hand="leap_right", interface="serial", consent="mode")
-    assert node.node.trigger_configure() != TransitionCallbackReturn.SUCCESS
-    assert "a hand on serial can injure: only a person may enable it" in capfd.readouterr().err
+    assert reason in capfd.readouterr().err
 
 
 def test_the_modes_wire_both_ends_alike():
@@ -124,8 +123,7 @@ def test_the_modes_wire_both_ends_alike():
 
 @pytest.mark.slow
 def test_the_goal_is_reached_on_emulated_motors(start, tmp_path):
-    values = ", ".join(f"{name}: {value}" for name, value in PATIENT.items())
-    (tmp_path / "patience.yaml").write_text(f"/**: {{ros__parameters: {{{values}}}}}")
+    (tmp_path / "patience.yaml").write_text(json.dumps({"/**": {"ros__parameters": PATIENT}}))
     run = start(
         "--hand", "leap_right", "--json", "-", "--params", str(tmp_path / "patience.yaml"), mode="mock"
     )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import rclpy
-from harness import spinning, wait_until
+from harness import wait_until
 from visualization_msgs.msg import Marker, MarkerArray
 
 from dexstack.nodes.markers import patch_markers, read_patches
@@ -66,11 +65,11 @@ def test_patches_without_pressure_are_drawn(pressure):
     assert len(patch_markers(0.0, []).markers) == 1, "earlier markers are deleted"
 
 
-def test_the_simulator_publishes_the_patches_of_its_plant(domain, monkeypatch):
+def test_the_simulator_publishes_the_patches_of_its_plant(pair, monkeypatch):
     monkeypatch.setattr(MujocoPlant, "patches", lambda _: [PATCH], raising=False)
     seen: list[MarkerArray] = []
-    with spinning(domain, SimulatorNode, lambda: rclpy.create_node("peer")) as (simulator, peer):
-        peer.create_subscription(MarkerArray, "contact_patch", seen.append, COMMAND)
-        assert simulator.autostart()
-        wait_until(lambda: len(seen) > 2, 10, "three messages")
+    simulator = pair(SimulatorNode)
+    simulator.peer.create_subscription(MarkerArray, "contact_patch", seen.append, COMMAND)
+    simulator.activate()
+    wait_until(lambda: len(seen) > 2, 10, "three messages")
     assert [m.ns for m in seen[-1].markers] == ["", "pressure", "force"]

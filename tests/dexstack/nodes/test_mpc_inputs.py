@@ -69,31 +69,20 @@ def bench(domain, monkeypatch):
         yield made
 
 
-def test_contacts_are_paired_with_the_pose_of_their_stamp(bench):
+def test_contacts_are_paired_with_the_pose_of_their_stamp_or_not_planned_from(bench):
     for k in range(4):  # the detector is three poses behind
         bench.pose(1.0 + k * PERIOD, x=float(k))
     for k in range(4):
         observation, goal_WO = bench.ask(1.0 + k * PERIOD)
         assert observation.pose_WO[0] == k and goal_WO[0] == 0.1
-
-
-def test_poses_from_before_a_restart_are_discarded(bench):
-    for k in range(4):
-        bench.pose(1.0 + k * PERIOD, x=float(k))
-    bench.ask(1.0 + 3 * PERIOD)
+    bench.joints(5.0)
+    assert bench.contacts(5.0) == ([], []), "no pose of that time"
+    assert bench.node.status()[2]["without_input"] == 1
     before = bench.supervisor.rollouts
     bench.pose(0.5, x=10.0)
     bench.pose(0.5 + PERIOD, x=11.0)
-    assert bench.ask(0.5 + PERIOD)[0].pose_WO[0] == 11.0
+    assert bench.ask(0.5 + PERIOD)[0].pose_WO[0] == 11.0, "poses from before a restart are discarded"
     assert bench.supervisor.rollouts == before + 1, "time went backwards: another rollout"
-
-
-def test_without_a_pose_of_that_time_nothing_is_planned(bench):
-    bench.pose(1.0)
-    bench.ask(1.0)
-    bench.joints(5.0)
-    assert bench.contacts(5.0) == ([], [])
-    assert bench.node.status()[2]["without_input"] == 1
 
 
 def test_another_goal_of_the_same_stamp_is_the_next_of_the_same_rollout(bench):

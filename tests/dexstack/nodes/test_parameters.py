@@ -30,28 +30,20 @@ def test_every_parameter_is_described(node):
         assert len(described.description) > 10, described.name
 
 
-def test_values_out_of_range_are_rejected_and_change_nothing(node):
+def test_wrong_values_are_rejected_and_change_nothing(node):
     tried = 0
     for field in fields(node):
+        wrong = ["many", float("nan")] if isinstance(field.default, float) else []
+        if not isinstance(field.default, tuple | str):
+            bounds = ((field.metadata["lo"], -1), (field.metadata["hi"], 1))
+            beyond = [type(field.default)(limit + step) for limit, step in bounds if limit is not None]
+            tried, wrong = tried + len(beyond), wrong + beyond
         before = node.get_parameter(field.name).value
-        for bound, beyond in (("lo", -1), ("hi", 1)):
-            limit = field.metadata[bound]
-            if limit is None or isinstance(field.default, tuple | str):
-                continue
-            tried += 1
-            wrong = type(field.default)(limit + beyond)
-            (result,) = node.set_parameters([Parameter(field.name, value=wrong)])
-            assert not result.successful and result.reason, field.name
+        for value in wrong:
+            (result,) = node.set_parameters([Parameter(field.name, value=value)])
+            assert not result.successful and result.reason, (field.name, value)
             assert node.get_parameter(field.name).value == before
     assert tried >= 1
-
-
-def test_wrong_types_and_non_finite_values_are_rejected(node):
-    for field in fields(node):
-        if isinstance(field.default, float):
-            for wrong in ("many", float("nan")):
-                (result,) = node.set_parameters([Parameter(field.name, value=wrong)])
-                assert not result.successful, (field.name, wrong)
 
 
 def test_a_good_value_reaches_the_node(node):

@@ -7,21 +7,20 @@ import itertools
 import json
 import re
 import xml.etree.ElementTree as ElementTree
-from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import mujoco
 import numpy as np
 import pytest
 import yaml
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
-from harness import spinning, wait_until
+from harness import HAND, joint_state, pose_message, spinning, wait_until
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from visualization_msgs.msg import MarkerArray
 
-from dexstack import nodes
 from dexstack.config import share_dir
 from dexstack.model.frames import FrameTree
 from dexstack.model.hand import load_hand
@@ -44,26 +43,26 @@ def test_the_tree_is_complete_and_agrees_with_the_scene(side):
     links = {link.get("name") for link in ElementTree.parse(hand.urdf_path).getroot().findall("link")}
     assert set(parents) == links | {"palm"} and len(messages) == len(parents), "every frame has one parent"
 
-    def in_world(name: str) -> np.ndarray:
+    def apply_world(name: str) -> np.ndarray:
         if name == "world":
             return np.eye(4)
         transform = parents[name].transform
         X, R = np.eye(4), np.empty(9)
         mujoco.mju_quat2Mat(R, np.array([getattr(transform.rotation, a) for a in "wxyz"]))
         X[:3, :3], X[:3, 3] = R.reshape(3, 3), [getattr(transform.translation, a) for a in "xyz"]
-        return in_world(parents[name].header.frame_id) @ X
+        return apply_world(parents[name].header.frame_id) @ X
 
     model = build_scene(hand, load_object("cube")).compile()
     data = mujoco.MjData(model)
     data.qpos[:16] = q
     mujoco.mj_kinematics(model, data)
     for body in hand.bodies:
-        X = in_world(body.name)
+        X = apply_world(body.name)
         np.testing.assert_allclose(X[:3, 3], data.body(body.name).xpos, atol=1e-9)
         np.testing.assert_allclose(X[:3, :3], data.body(body.name).xmat.reshape(3, 3), atol=1e-9)
     for tip in hand.fingertips:
-        X = in_world(hand.bodies[tip.body].name)
-        named = in_world(hand.bodies[tip.body].name + "_tip")
+        X = apply_world(hand.bodies[tip.body].name)
+        named = apply_world(hand.bodies[tip.body].name + "_tip")
         np.testing.assert_allclose(named[:3, 3], X[:3, 3] + X[:3, :3] @ tip.p_BT, atol=1e-9)
 
 
@@ -74,34 +73,34 @@ def test_every_link_has_a_visual():
         assert all(len(link.findall("visual")) >= len(link.findall("collision")) for link in links)
 
 
-def joint_state(t: int) -> JointState:
-    hand = load_hand("right")
-    message = JointState(name=list(hand.joint_names), position=list(hand.home))
-    message.header.stamp.sec = t
-    return message
+class Feeder:
+    """Publishes the object's pose and the joint angles."""
+
+    def __init__(self, probe) -> None:
+        self._to_pose = probe.node.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
+        self._to_joints = probe.node.create_publisher(JointState, "joint_states", SENSOR)
+        self._seconds = itertools.count(1)
+
+    def publish(self) -> None:
+        self._to_pose.publish(pose_message([0.25, 0, 0, 1, 0, 0, 0]))
+        self._to_joints.publish(joint_state(next(self._seconds), position=HAND.home))
 
 
 def test_description_and_markers_reach_late_subscribers(domain, probe):
     descriptions: list[String] = []
     seen: list[MarkerArray] = []
-    to_pose = probe.node.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
-    to_goal = probe.node.create_publisher(PoseStamped, "task/goal", LATCHED)
-    to_joints = probe.node.create_publisher(JointState, "joint_states", SENSOR)
-    pose, goal, seconds = PoseWithCovarianceStamped(), PoseStamped(), itertools.count(1)
-    pose.pose.pose.position.x, pose.pose.pose.orientation.w = 0.25, 1.0
-    goal.pose.position.x, goal.pose.orientation.w = 0.5, 1.0
-    to_goal.publish(goal)
+    feeder, to_goal = Feeder(probe), probe.node.create_publisher(PoseStamped, "task/goal", LATCHED)
+    to_goal.publish(pose_message([0.5, 0, 0, 1, 0, 0, 0], kind=PoseStamped))
     with spinning(domain, RobotStateNode) as (node,):
         assert node.autostart()
         probe.node.create_subscription(String, "robot_description", descriptions.append, LATCHED)
         probe.node.create_subscription(MarkerArray, "object_markers", seen.append, 1)
 
-        def drawn() -> bool:
-            to_pose.publish(pose)
-            to_joints.publish(joint_state(next(seconds)))
-            return descriptions and seen and len(seen[-1].markers) == 2
-
-        wait_until(drawn, 20, "the description and two markers")
+        wait_until(
+            lambda: feeder.publish() or (descriptions and seen and len(seen[-1].markers) == 2),
+            20,
+            "the description and two markers",
+        )
         has_tf = importlib.util.find_spec("tf2_msgs") is not None
         assert ("/tf" in dict(node.get_topic_names_and_types())) == has_tf
     assert descriptions[0].data == load_hand("right").urdf_path.read_text()
@@ -125,20 +124,16 @@ def test_the_links_may_be_left_to_robot_state_publisher(domain, probe, monkeypat
         return SimpleNamespace(publish=lambda m: sent[name].extend(m.transforms))
 
     monkeypatch.setattr(RobotStateNode, "create_publisher", create)
-    to_pose = probe.node.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
-    to_joints = probe.node.create_publisher(JointState, "joint_states", SENSOR)
-    pose, seconds = PoseWithCovarianceStamped(), itertools.count(1)
-    pose.pose.pose.orientation.w = 1.0
+    feeder = Feeder(probe)
     with spinning(domain, RobotStateNode, arguments=("-p", f"links:={str(links).lower()}")) as (node,):
         assert node.autostart()
         assert ("/robot_description" in {p.topic_name for p in node.publishers}) == links
 
-        def object_sent() -> bool:
-            to_joints.publish(joint_state(next(seconds)))
-            to_pose.publish(pose)
-            return "object" in {m.child_frame_id for m in sent["/tf"]}
-
-        wait_until(object_sent, 10, "the object's frame")
+        wait_until(
+            lambda: feeder.publish() or "object" in {m.child_frame_id for m in sent["/tf"]},
+            10,
+            "the object's frame",
+        )
     urdf = ElementTree.parse(load_hand("right").urdf_path).getroot()
     theirs = {joint.find("child").get("link") for joint in urdf.findall("joint")}
     (root,) = {link.get("name") for link in urdf.findall("link")} - theirs
@@ -146,57 +141,43 @@ def test_the_links_may_be_left_to_robot_state_publisher(domain, probe, monkeypat
     assert ours == {"palm", root, "object"} | (theirs if links else set())
 
 
-def topics_in(path: str) -> set[str]:
-    text = (share_dir() / "config" / path).read_text()
-    return (
-        set(re.findall(r"Value: (\S+)", text))
-        if path.endswith("rviz")
-        else set(re.findall(r"/([\w/]+)/data", text))
-    )
-
-
-def displays(part) -> list[dict]:
-    """Every display of an rviz configuration that subscribes to a topic."""
+def topics(part) -> list[dict]:
+    """Return every topic of an rviz configuration with its quality of service."""
     inside = part.values() if isinstance(part, dict) else part if isinstance(part, list) else []
-    mine = [part] if isinstance(part, dict) and isinstance(part.get("Topic"), dict) else []
-    return mine + [display for x in inside for display in displays(x)]
+    mine = [part] if isinstance(part, dict) and "Durability Policy" in part else []
+    return mine + [topic for x in inside for topic in topics(x)]
 
 
-def test_rviz_requests_no_more_than_publishers_offer():
+def uses(*how: str) -> dict[str, Any]:
+    """Return the topics and services that nodes use in these ways, and their quality of service."""
+    named = ((use.name.replace("~", node.name), use) for node in reference_nodes() for use in node.uses)
+    return {name: getattr(wire, use.qos or "", None) for name, use in named if use.how in how}
+
+
+def test_rviz_shows_existing_topics_and_requests_no_more_than_publishers_offer():
     """A reliable reader gets nothing from a best-effort writer, a latched one nothing from a volatile one."""
-    offers = {
-        use.name: getattr(wire, use.qos)
-        for node in reference_nodes()
-        for use in node.uses
-        if use.how == "writes" and use.qos
-    }
     manager = yaml.safe_load((share_dir() / "config" / "dexstack.rviz").read_text())["Visualization Manager"]
-    shown = displays(manager["Displays"])
-    assert len(shown) >= 6
-    for display in shown:
-        topic, offer = display["Topic"], offers[display["Topic"]["Value"]]
+    assert manager["Global Options"]["Fixed Frame"] == "world"
+    shown, offers = topics(manager["Displays"]), uses("writes")
+    names = {topic["Value"] for topic in shown}
+    assert {"robot_description", "object_pose", "contact_markers", "object_markers", "contact_patch"} <= names
+    for topic in shown:
+        offer = offers[topic["Value"]]
         if topic["Reliability Policy"] == "Reliable":
-            assert offer.reliability == ReliabilityPolicy.RELIABLE, display["Name"]
+            assert offer.reliability == ReliabilityPolicy.RELIABLE, topic
         if topic["Durability Policy"] == "Transient Local":
-            assert offer.durability == DurabilityPolicy.TRANSIENT_LOCAL, display["Name"]
+            assert offer.durability == DurabilityPolicy.TRANSIENT_LOCAL, topic
+    (tool,) = topics(manager["Tools"])
+    assert tool["Value"] == "goal_pose" and tool["Reliability Policy"] == "Reliable"
+    assert uses("reads")["goal_pose"].durability == DurabilityPolicy.VOLATILE, "the tool is volatile"
 
 
-def test_the_goal_set_in_rviz_reaches_its_reader():
-    (tool,) = displays(
-        yaml.safe_load((share_dir() / "config" / "dexstack.rviz").read_text())["Visualization Manager"][
-            "Tools"
-        ]
-    )
-    reads = [
-        getattr(wire, use.qos)
-        for node in reference_nodes()
-        for use in node.uses
-        if use.how == "reads" and use.name == "goal_pose"
-    ]
-    assert (
-        tool["Topic"]["Value"] == "goal_pose" and tool["Topic"]["Reliability Policy"] == "Reliable" and reads
-    )
-    assert all(one.durability == DurabilityPolicy.VOLATILE for one in reads), "the tool is volatile"
+def test_rqt_shows_existing_topics():
+    perspective = json.loads((share_dir() / "config" / "dexstack.perspective").read_text())
+    topics = set(re.findall(r"/([\w/]+)/data", json.dumps(perspective)))
+    assert topics and topics <= set(uses("writes"))
+    plugins = perspective["groups"]["pluginmanager"]["keys"]["running-plugins"]["repr"]
+    assert "rqt_reconfigure/Param" in plugins
 
 
 def test_the_diagnostics_groups_contain_every_node_once():
@@ -209,8 +190,7 @@ def test_the_diagnostics_groups_contain_every_node_once():
 
 def test_the_foxglove_layout_uses_existing_topics_and_services():
     layout = json.loads((share_dir() / "config" / "dexstack.foxglove.json").read_text())
-    nodes = list(reference_nodes())
-    panels, uses = layout["configById"], [use for node in nodes for use in node.uses]
+    panels = layout["configById"]
     (scene,) = (panel for name, panel in panels.items() if name.startswith("3D!"))
     looked = {*scene["topics"], *(layer["topic"] for layer in scene["layers"].values() if "topic" in layer)}
     looked |= {
@@ -225,37 +205,12 @@ def test_the_foxglove_layout_uses_existing_topics_and_services():
     assert {"/robot_description", "/contact_patch", "/rollout/error"} <= looked and scene[
         "followTf"
     ] == "world"
-    assert looked <= {f"/{use.name}" for use in uses if use.how == "writes"}
-    assert scene["publish"]["poseTopic"] in {f"/{use.name}" for use in uses if use.how == "reads"}
+    assert looked <= {f"/{name}" for name in uses("writes")}
+    assert scene["publish"]["poseTopic"] in {f"/{name}" for name in uses("reads")}
     called = {panel["serviceName"] for name, panel in panels.items() if name.startswith("CallService!")}
-    assert called <= {
-        f"/{use.name.replace('~', node.name)}" for node in nodes for use in node.uses if use.how == "offers"
-    }
-    assert len(called) == 3
+    assert len(called) == 3 and called <= {f"/{name}" for name in uses("offers")}
 
     def placed(part) -> list[str]:
         return [part] if isinstance(part, str) else placed(part["first"]) + placed(part["second"])
 
     assert sorted(placed(layout["layout"])) == sorted(panels)
-
-
-def test_rviz_and_rqt_show_existing_topics():
-    code = "".join(path.read_text() for path in Path(nodes.__path__[0]).glob("*.py"))
-    wanted = topics_in("dexstack.rviz") | topics_in("dexstack.perspective")
-    assert {
-        "robot_description",
-        "object_pose",
-        "contacts",
-        "contact_markers",
-        "mpc/prediction",
-        "object_markers",
-        "rollout/error",
-        "contact_patch",
-    } <= wanted
-    assert [topic for topic in wanted if f'"{topic}"' not in code] == []
-    rviz = yaml.safe_load((share_dir() / "config" / "dexstack.rviz").read_text())
-    assert rviz["Visualization Manager"]["Global Options"]["Fixed Frame"] == "world"
-    perspective = json.loads((share_dir() / "config" / "dexstack.perspective").read_text())
-    assert (
-        "rqt_reconfigure/Param" in perspective["groups"]["pluginmanager"]["keys"]["running-plugins"]["repr"]
-    )

@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
-import rclpy
 from geometry_msgs.msg import PoseStamped
 from harness import NODES, Run, wait_until
-from rcl_interfaces.msg import Parameter
-from ros2_command import listed, program, ros2
 
-from dexstack.config import share_dir
 from dexstack.nodes.wire import LATCHED
 from tests.acceptance.probe import Probe
 
 WHY = "ros2cli comes with a ROS 2 installation only; .ci/genuine-ros.sh runs these tests without one"
-ros2param = pytest.importorskip("ros2param.api", reason=WHY)
+pytest.importorskip("ros2param.api", reason=WHY)
 pytestmark = pytest.mark.slow
+
+
+def ros2(*arguments: str, timeout: float = 60.0) -> str:
+    """Return the output of the command; fail the test if it fails."""
+    done = subprocess.run([program(), *arguments], capture_output=True, text=True, timeout=timeout)
+    assert done.returncode == 0, f"ros2 {' '.join(arguments)}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def listed(*arguments: str) -> set[str]:
+    """Return the output lines of the command after enough time for discovery."""
+    return set(ros2(*arguments, "--no-daemon", "--spin-time", "10").splitlines())
+
+
+def program() -> str:
+    """Return the program next to the interpreter, or on the path."""
+    local = Path(sys.executable).with_name("ros2")
+    return str(local) if local.exists() else "ros2"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -61,38 +77,10 @@ def test_nodes_topics_and_services_are_listed(running):
     assert ros2("lifecycle", "get", "/mpc", "--no-daemon", "--spin-time", "10").startswith("active")
 
 
-@pytest.fixture
-def outsider(running, domain):
-    """A node that is not part of the graph."""
-    rclpy.init(domain_id=domain)
-    node = rclpy.create_node("outsider")
-    yield node
-    node.destroy_node()
-    rclpy.shutdown()
-
-
-def test_every_parameter_of_every_node_is_listed_described_and_set_under_load(outsider):
-    count = 0
-    for name in NODES:
-        who = {"node": outsider, "node_name": f"/{name}"}
-        names = sorted(ros2param.call_list_parameters(**who).result().result.names)
-        described = ros2param.call_describe_parameters(**who, parameter_names=names).descriptors
-        values = ros2param.call_get_parameters(**who, parameter_names=names).values
-        for descriptor, value in zip(described, values, strict=True):
-            if descriptor.read_only or descriptor.name.startswith(
-                ("qos_overrides", "use_sim_time", "start_type_description")
-            ):
-                continue  # rclpy's own
-            assert descriptor.description, f"{name} {descriptor.name}"
-            parameters = [Parameter(name=descriptor.name, value=value)]
-            (answer,) = ros2param.call_set_parameters(**who, parameters=parameters).results
-            assert answer.successful, f"{name} {descriptor.name}: {answer.reason}"
-            count += 1
-    assert count > 100
-    assert "successful" in ros2(
-        "param", "set", "/mpc", "orientation_weight", "200.0", "--no-daemon", "--spin-time", "10"
-    )
-    assert "200.0" in ros2("param", "get", "/mpc", "orientation_weight", "--no-daemon", "--spin-time", "10")
+def test_a_parameter_is_set_and_got(running):
+    name = "/mpc", "orientation_weight"
+    assert "successful" in ros2("param", "set", *name, "200.0", "--no-daemon", "--spin-time", "10")
+    assert "200.0" in ros2("param", "get", *name, "--no-daemon", "--spin-time", "10")
 
 
 def test_joint_states_are_received_with_the_default_quality_of_service(running):
@@ -120,8 +108,3 @@ def test_the_hand_is_stopped_and_enabled_from_the_command_line(running):
     wait_until(lambda: running.values("hand").get("enabled") == "False", 20, "the servo to be off")
     assert "success=True" in ros2("service", "call", "/hand/enable", "std_srvs/srv/Trigger")
     wait_until(lambda: running.values("hand").get("enabled") == "True", 20, "the servo to be on")
-
-
-def test_a_launch_file_shows_its_arguments(domain):
-    said = ros2("launch", str(share_dir() / "launch" / "sim.launch.py"), "--show-args")
-    assert "'goal_yaw'" in said and "'standard'" in said

@@ -12,17 +12,13 @@ import time
 import numpy as np
 import pytest
 from geometry_msgs.msg import PoseStamped
-from harness import NODES, Run, alive, children, wait_until
-from rcl_interfaces.srv import SetParameters
-from rclpy.parameter import Parameter
+from harness import NODES, Run, alive, call, children, pose_message, put_from, wait_until
 from rosbags.highlevel import AnyReader
-from std_srvs.srv import Trigger
 
 from dexstack.bags.file import BagReader
 from dexstack.bags.samples import read_samples
 from dexstack.cli.main import main
 from dexstack.model.hand import load_hand
-from dexstack.nodes.wire import fill_pose
 from tests.acceptance.probe import Probe
 
 # in real time: a hand's guard may wait too short on a busy machine
@@ -155,22 +151,6 @@ def test_two_tasks_run_one_after_the_other_on_one_robot(mode, tmp_path, domain, 
 
 def test_a_graph_with_stay_pursues_requested_poses_and_changes_its_plant(start, probe):
     run = start("--goal-yaw", "10", "--stay", "--json", "-")
-    restart = probe.node.create_client(Trigger, "task/restart")
-    setters = {
-        node: probe.node.create_client(SetParameters, f"{node}/set_parameters")
-        for node in ("simulator", "task")
-    }
-
-    def answer(client, request):
-        assert client.wait_for_service(20)
-        future = client.call_async(request)
-        wait_until(future.done, 300, "an answer")  # the first use of an engine compiles it
-        return future.result()
-
-    def put(node, name, value):
-        request = SetParameters.Request(parameters=[Parameter(name, value=value).to_parameter_msg()])
-        (result,) = answer(setters[node], request).results
-        assert result.successful, result.reason
 
     def reached(attempt: int) -> None:
         wait_until(lambda: probe.states and probe.states[-1]["attempt"] >= attempt, 60, f"attempt {attempt}")
@@ -178,9 +158,7 @@ def test_a_graph_with_stay_pursues_requested_poses_and_changes_its_plant(start, 
         assert probe.phase() == "reached" and run.process.poll() is None, run.err
 
     reached(1)
-    message = PoseStamped()
-    message.header.frame_id = "world"
-    fill_pose(message.pose, [0.0, 0.0, 0.0, math.cos(0.25), 0.0, 0.0, math.sin(0.25)])
+    message = pose_message([0, 0, 0, math.cos(0.25), 0, 0, math.sin(0.25)], kind=PoseStamped)
     to_goal = probe.node.create_publisher(PoseStamped, "goal_pose", 10)
     wait_until(lambda: to_goal.get_subscription_count() == 1, 30, "the task to listen")
     for _ in range(20):  # the task may discover this publisher late
@@ -189,10 +167,10 @@ def test_a_graph_with_stay_pursues_requested_poses_and_changes_its_plant(start, 
         if probe.states[-1]["attempt"] > 1:
             break
     reached(2)
-    put("simulator", "plant", "lcp")
+    assert put_from(probe.node, "simulator", "plant", "lcp").successful
     wait_until(lambda: probe.values("simulator").get("plant") == "lcp", 10, "the report")
-    assert answer(restart, Trigger.Request()).success
-    put("task", "goal_yaw", math.radians(15))
+    assert call(probe.node, "task/restart").success
+    assert put_from(probe.node, "task", "goal_yaw", math.radians(15)).successful
     reached(probe.states[-1]["attempt"])
     assert run.interrupt() == 0
     assert json.loads(run.out)["results"]["restarts"] == {}

@@ -1,4 +1,4 @@
-"""The hand node and the simulator node, each alone with a test that plays its counterpart."""
+"""The hand node and the simulator node, each alone with a counterpart."""
 
 from __future__ import annotations
 
@@ -6,99 +6,28 @@ import contextlib
 import itertools
 import threading
 import time
-from array import array
 from dataclasses import fields
 
 import numpy as np
 import pytest
 import rclpy
 from geometry_msgs.msg import PoseWithCovarianceStamped
-from harness import wait_until
-from rcl_interfaces.srv import SetParameters
-from rclpy.executors import ExternalShutdownException
+from harness import HAND, PUSH, Pair, joint_state, put, put_from, wait_until
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
-from std_srvs.srv import Trigger
 
 from dexstack.errors import ConfigError
-from dexstack.model.hand import load_hand
-from dexstack.model.objects import load_object
 from dexstack.nodes.hand import HandNode
 from dexstack.nodes.simulated_hand import RESET_GAP
 from dexstack.nodes.simulator import SimulatorNode
-from dexstack.nodes.wire import COMMAND, SENSOR, SERVO, read_pose, seconds, set_stamp
-from dexstack.plants import PLANTS, make_plant, plant_params
+from dexstack.nodes.wire import COMMAND, SENSOR, SERVO, read_pose, seconds
+from dexstack.plants import PLANTS, plant_params
 
 pytestmark = pytest.mark.flaky(
     reruns=3
 )  # in real time: another process may take the core for longer than a node waits
-
-HAND = load_hand("right")
-NAMES = list(HAND.joint_names)
-PUSH = np.clip(HAND.home + 0.2, HAND.lower, HAND.upper)
-
-
-def joint_state(t: float, names=NAMES, **fields) -> JointState:
-    message = JointState(name=list(names))
-    set_stamp(message.header.stamp, t)
-    for field, values in fields.items():
-        setattr(message, field, array("d", values))
-    return message
-
-
-class Pair:
-    """A node under test and its counterpart, both spun by a thread."""
-
-    def __init__(self, node) -> None:
-        self.node = node
-        self.peer = rclpy.create_node("peer")
-        self._executor = node.EXECUTOR()
-        self._executor.add_node(node)
-        self._executor.add_node(self.peer)
-        self._thread = threading.Thread(target=self._spin)
-        self._thread.start()
-
-    def _spin(self) -> None:
-        with contextlib.suppress(ExternalShutdownException):
-            self._executor.spin()
-
-    def activate(self) -> None:
-        assert self.node.autostart()
-
-    def call(self, service: str) -> Trigger.Response:
-        client = self.peer.create_client(Trigger, service)
-        assert client.wait_for_service(5.0)
-        future = client.call_async(Trigger.Request())
-        wait_until(future.done, 5, f"an answer from {service}")
-        return future.result()
-
-    def close(self) -> None:
-        self.node.stop_worker()
-        self._executor.shutdown()
-        self._thread.join()
-        for node in (self.node, self.peer):
-            node.destroy_node()  # else it stays in the domain until it is collected
-        rclpy.try_shutdown()
-
-
-@pytest.fixture
-def pair(domain):
-    pairs = []
-
-    def make(kind, **parameters):
-        rclpy.init(domain_id=domain)
-        node = kind()
-        for name, value in parameters.items():
-            assert node.set_parameters([Parameter(name, value=value)])[0].successful
-        pairs.append(Pair(node))
-        return pairs[-1]
-
-    yield make
-    for one in pairs:
-        one.close()
-
 
 # --- hand
 
@@ -132,6 +61,23 @@ class Bench:
         )
         return self.torques[-1]
 
+    def largest(self) -> float:
+        """Return the largest torque that answers a feedback."""
+        return np.abs(self.tick().effort).max()
+
+    def push(self) -> None:
+        """Command the hand until it pushes."""
+        self.command.publish(joint_state(self.t, position=PUSH))
+        wait_until(lambda: self.largest() > 0.05, 5, "the hand to push")
+
+
+@pytest.fixture
+def driven(pair):
+    """An active hand node, and its counterpart."""
+    hand = pair(HandNode)
+    hand.activate()
+    return hand, Bench(hand)
+
 
 @contextlib.contextmanager
 def ticking(bench: Bench):
@@ -149,78 +95,55 @@ def ticking(bench: Bench):
     thread.join()
 
 
-def test_hand_is_limp_until_commanded_and_ends_with_zero_torque(pair):
-    hand = pair(HandNode)
-    hand.activate()
-    bench = Bench(hand)
-    assert not any(bench.tick().effort)
-    bench.command.publish(joint_state(bench.t, position=PUSH))
-    wait_until(lambda: np.abs(bench.tick().effort).max() > 0.05, 5, "the hand to push")
+def test_hand_is_limp_until_commanded_and_ends_with_zero_torque(driven):
+    hand, bench = driven
+    assert not bench.largest()
+    bench.push()
     assert np.all(np.abs(bench.tick().effort) <= HAND.effort + 1e-12)
+    bench.command.publish(joint_state(bench.t, position=PUSH[:15]))
+    wait_until(lambda: bench.largest() and hand.node.dropped["joint_command"], 5, "it to be dropped")
 
     assert hand.node.trigger_deactivate() == TransitionCallbackReturn.SUCCESS
     wait_until(lambda: not any(bench.torques[-1].effort), 2, "zero torque after deactivation")
     assert hand.node.trigger_activate() == TransitionCallbackReturn.SUCCESS
-    assert not any(bench.tick().effort), "a command from before the deactivation moved the hand"
+    assert not bench.largest(), "a command from before the deactivation moved the hand"
 
 
-def test_stop_service_is_immediate_and_enable_needs_a_new_command(pair):
-    hand = pair(HandNode)
-    hand.activate()
-    bench = Bench(hand)
-    bench.tick()
-    bench.command.publish(joint_state(bench.t, position=PUSH))
-    wait_until(lambda: any(bench.tick().effort), 5, "the hand to push")
+def test_stop_service_is_immediate_and_enable_needs_a_new_command(driven):
+    hand, bench = driven
+    bench.push()
     assert hand.call("hand/stop").success
     wait_until(lambda: not any(bench.torques[-1].effort), 2, "zero torque without any further feedback")
     bench.command.publish(joint_state(bench.t, position=PUSH))
-    for _ in range(10):
-        assert not any(bench.tick().effort)
+    assert not any(bench.largest() for _ in range(10))
     assert hand.call("hand/enable").success
-    assert not any(bench.tick().effort)
-    bench.command.publish(joint_state(bench.t, position=PUSH))
-    wait_until(lambda: any(bench.tick().effort), 5, "the hand to push again")
+    assert not bench.largest()
+    bench.push()
 
 
-def test_parameters_can_only_be_tightened_while_the_hand_is_driven(pair):
-    hand = pair(HandNode)
-    hand.activate()
-    bench = Bench(hand)
-    bench.tick()
-    bench.command.publish(joint_state(bench.t, position=PUSH))
-    wait_until(lambda: any(bench.tick().effort), 5, "the hand to push")
-    refused = hand.node.set_parameters([Parameter("kp", value=2.0)])[0]
-    assert not refused.successful and "'kp' can only be tightened while the hand is enabled" in refused.reason
-    for name, value in (("runaway", 3.0), ("period", 0.004), ("obeyed", 0.01), ("kd", 0.1)):
-        assert not hand.node.set_parameters([Parameter(name, value=value)])[0].successful
-    assert any(bench.tick().effort)
-    bench.command.publish(joint_state(bench.t, position=PUSH))
+def test_parameters_can_only_be_tightened_while_the_hand_is_driven_and_do_not_end_a_hold(driven):
+    hand, bench = driven
+
+    def given(name, value):
+        return hand.node.set_parameters([Parameter(name, value=value)])[0]
+
+    bench.push()
+    assert "'kp' can only be tightened while the hand is enabled" in given("kp", 2.0).reason
+    for name, value in (("kp", 2.0), ("runaway", 3.0), ("period", 0.004), ("obeyed", 0.01), ("kd", 0.1)):
+        assert not given(name, value).successful
+    bench.push()
     with ticking(bench):
-        assert hand.node.set_parameters([Parameter("kp", value=0.9)])[0].successful
-    assert hand.call("hand/stop").success
-    assert hand.node.set_parameters([Parameter("kp", value=2.0)])[0].successful, "not driven"
-    assert not hand.node.set_parameters([Parameter("hand", value="left")])[0].successful, (
-        "the hand cannot change while configured"
-    )
-
-
-def test_a_parameter_that_changes_while_the_hand_holds_does_not_drop_the_object(pair):
-    hand = pair(HandNode)
-    hand.activate()
-    bench = Bench(hand)
-    bench.tick()
-    bench.command.publish(joint_state(bench.t, position=PUSH))
-    wait_until(lambda: np.abs(bench.tick().effort).max() > 0.05, 5, "the hand to push")
-    with ticking(bench):
+        assert given("kp", 0.9).successful
         assert hand.call("hand/hold").success
-        assert hand.node.set_parameters([Parameter("kp", value=0.8)])[0].successful
-    assert np.abs(bench.tick().effort).max() > 0.02 and hand.node.status()[2]["mode"] == "hold"
+        assert given("kp", 0.8).successful
+    assert bench.largest() > 0.02 and hand.node.status()[2]["mode"] == "hold", "it dropped the object"
+    assert hand.call("hand/stop").success
+    assert given("kp", 2.0).successful, "not driven"
+    assert not given("hand", "left").successful, "the hand cannot change while configured"
 
 
-def test_a_second_publisher_is_named_and_takes_nothing(pair):
-    hand = pair(HandNode)
-    hand.activate()
-    bench = Bench(hand)
+def test_a_second_publisher_is_named_and_takes_nothing(driven):
+    hand, bench = driven
     other = rclpy.create_node("forgotten")
     try:
         second = other.create_publisher(JointState, "joint_command", COMMAND)
@@ -229,7 +152,7 @@ def test_a_second_publisher_is_named_and_takes_nothing(pair):
             bench.command.publish(joint_state(bench.t, position=PUSH))
             bench.tick()
             if k > 5:
-                second.publish(JointState(name=NAMES, position=array("d", HAND.home - 0.2)))
+                second.publish(joint_state(0.0, position=HAND.home - 0.2))
             bench.tick()
         _, text, values = hand.node.status()
         assert values["command_owner"] == "peer" and "forgotten are refused" in text
@@ -245,12 +168,12 @@ def test_lifecycle_can_be_walked_again_and_again(pair):
         assert hand.node.trigger_configure() == TransitionCallbackReturn.SUCCESS
         assert hand.node.trigger_activate() == TransitionCallbackReturn.SUCCESS
         bench = Bench(hand)
-        assert not any(bench.tick().effort)
+        assert not bench.largest()
         assert hand.peer.count_publishers("hand/torque") == hand.peer.count_subscribers("joint_command") == 1
         assert hand.node.trigger_deactivate() == TransitionCallbackReturn.SUCCESS
         assert hand.node.trigger_cleanup() == TransitionCallbackReturn.SUCCESS
         wait_until(lambda: not hand.peer.count_publishers("hand/torque"), 5, "the torque topic to go")
-        assert hand.node.set_parameters([Parameter("kp", value=1.5)])[0].successful
+        put(hand.node, kp=1.5)
 
 
 def test_wrong_configuration_is_refused_in_one_sentence(pair, capfd):
@@ -319,6 +242,10 @@ def test_simulator_runs_without_a_hand_and_waits_for_a_slow_one(pair):
         5,
         "the thumb to give way to its torque",
     )
+    begin = len(hand.feedback)
+    wait_until(lambda: len(hand.feedback) > begin + 300, 10, "feedback")
+    stamps = np.array([seconds(m.header.stamp) for _, m in hand.feedback[begin:]])
+    assert np.mean(np.diff(stamps)) == pytest.approx(0.003, rel=0.02), "the rate of the feedback"
 
     hand.torque = None
     wait_until(
@@ -349,14 +276,8 @@ def test_reset_leaps_in_time_and_repeats_the_start(pair):
 
 
 def set_parameter(pair: Pair, name: str, value) -> tuple[bool, str]:
-    """As `ros2 param set` does it, while the simulation goes on."""
-    client = pair.peer.create_client(SetParameters, f"{pair.node.get_name()}/set_parameters")
-    assert client.wait_for_service(5.0)
-    future = client.call_async(
-        SetParameters.Request(parameters=[Parameter(name, value=value).to_parameter_msg()])
-    )
-    wait_until(future.done, 300, f"an answer on {name}")  # the first use of an engine compiles it
-    (result,) = future.result().results
+    """Set a parameter as `ros2 param set` does, while the simulation goes on."""
+    result = put_from(pair.peer, pair.node.get_name(), name, value)
     return result.successful, result.reason
 
 
@@ -372,7 +293,7 @@ def test_another_plant_starts_anew(pair, name):
     mujoco = [f.name for f in fields(plant_params("mujoco"))]
     assert all(node.has_parameter(p) for p in mujoco)
     assert set_parameter(simulator, "plant", name) == (True, "")
-    assert isinstance(node._plant, type(make_plant(name, HAND, load_object("cube"))))
+    assert node.status()[2]["plant"] == name
     assert all(node.has_parameter(f.name) for f in fields(plant_params(name)))
     assert not any(node.has_parameter(p) for p in set(mujoco) - {f.name for f in fields(plant_params(name))})
     last = hand.feedback[-1]
@@ -396,7 +317,7 @@ def test_a_plant_that_cannot_be_made_changes_nothing(pair, monkeypatch):
     simulator = pair(SimulatorNode)
     hand = Puppeteer(simulator)
     simulator.activate()
-    node, plant = simulator.node, simulator.node._plant
+    node = simulator.node
     ok, reason = set_parameter(simulator, "plant", "teapot")
     assert not ok and "unknown plant 'teapot'" in reason
 
@@ -407,16 +328,6 @@ def test_a_plant_that_cannot_be_made_changes_nothing(pair, monkeypatch):
     before = {f.name: node.get_parameter(f.name).value for f in fields(plant_params("mujoco"))}
     assert set_parameter(simulator, "plant", "lcp") == (False, "not this object")
     assert {name: node.get_parameter(name).value for name in before} == before
-    assert node.get_parameter("plant").value == "mujoco" and node._plant is plant
+    assert node.get_parameter("plant").value == node.status()[2]["plant"] == "mujoco"
     count = len(hand.feedback)
     wait_until(lambda: len(hand.feedback) > count + 20, 10, "the old one to go on")
-
-
-def test_feedback_keeps_its_rate(pair):
-    simulator = pair(SimulatorNode)
-    hand = Puppeteer(simulator)
-    hand.torque = [0.0] * 16
-    simulator.activate()
-    wait_until(lambda: len(hand.feedback) > 400, 10, "feedback")
-    stamps = np.array([seconds(m.header.stamp) for _, m in hand.feedback])
-    assert np.mean(np.diff(stamps)) == pytest.approx(0.003, rel=0.02)

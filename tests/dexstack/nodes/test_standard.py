@@ -36,16 +36,13 @@ def standard(nodes, *, simulated=True) -> dict[str, StandardNode]:
     return {n.name: n for n in use_standard_nodes(nodes, simulated=simulated) if isinstance(n, StandardNode)}
 
 
-def test_nothing_changes_without_installed_packages(prefix):
+def test_nothing_changes_without_installed_packages(prefix, monkeypatch):
     own = graph()
     assert use_standard_nodes(own, simulated=True) == own
     for start, package in ((rviz, "ros-.*-rviz2"), (foxglove_bridge, "ros-.*-foxglove-bridge")):
         with pytest.raises(ConfigError, match=package):
             start(own, simulated=True)
-
-
-def test_without_an_ament_index_no_package_is_found(monkeypatch):
-    monkeypatch.delenv("AMENT_PREFIX_PATH", raising=False)
+    monkeypatch.delenv("AMENT_PREFIX_PATH")
     assert find_program("rviz2", "rviz2") is None
 
 
@@ -72,12 +69,8 @@ def test_the_links_have_a_single_publisher(prefix):
     assert publisher.parameters["frame_prefix"] == "left/" and publisher.namespace == "/left"
     assert 'joint name="joint_' in publisher.parameters["robot_description"]
     assert ("/clock", "/left/clock") in publisher.remappings and publisher.parameters["use_sim_time"]
-
-
-def test_a_real_hand_runs_on_system_time(prefix):
-    install(prefix, "robot_state_publisher")
-    nodes = standard(MODES["hardware"].describe({"robot_state": "yes"}), simulated=False)
-    assert "use_sim_time" not in nodes["robot_state_publisher"].parameters
+    real = standard(MODES["hardware"].describe({"robot_state": "yes"}), simulated=False)
+    assert "use_sim_time" not in real["robot_state_publisher"].parameters
 
 
 def test_rosbag2_replaces_the_recorder_and_never_overwrites_a_bag(prefix, tmp_path):
@@ -104,15 +97,11 @@ def test_a_graph_in_a_namespace_starts_no_aggregator(prefix):
     assert "analyzers" not in standard(graph(namespace="left"))
 
 
-def test_rviz_is_not_restarted(prefix):
-    install(prefix, "rviz2")
+def test_rviz_is_not_restarted_and_the_bridge_is_local_and_may_only_stop_the_hand(prefix):
+    install(prefix, "rviz2", "foxglove_bridge")
     node = rviz(graph(namespace="left"), simulated=True)
     assert not node.respawn and node.namespace == "/left"
     assert node.command[1] == "-d" and Path(node.command[2]).is_file()
-
-
-def test_the_bridge_serves_this_machine_and_only_allows_to_stop_the_hand(prefix):
-    install(prefix, "foxglove_bridge")
     bridge = foxglove_bridge(graph(namespace="left"), simulated=True)
     assert bridge.namespace == "/left" and bridge.parameters["address"] == "127.0.0.1"
     assert not {"clientPublish", "parameters"} & set(bridge.parameters["capabilities"])

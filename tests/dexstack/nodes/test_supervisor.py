@@ -70,30 +70,18 @@ def test_a_crashed_node_is_restarted(tmp_path):
     assert end.restarts == {"x": 1} and not end.failure
 
 
-def test_a_node_that_cannot_start_ends_the_run_with_its_output(tmp_path):
-    end = supervise(
-        tmp_path,
-        Stand(
-            "x",
-            code="raise SystemExit('the magic smoke is out')",
-            pids=str(tmp_path / "x"),
-            respawn_delay=0.01,
-        ),
-    )
-    assert "'x' ended with exit code 1" in end.failure and "the magic smoke is out" in end.failure
-    assert len(pids(tmp_path / "x")) == supervisor.ATTEMPTS
-
-
-def test_an_unusable_configuration_is_not_restarted(tmp_path):
-    end = supervise(
-        tmp_path,
-        Stand(
-            "x",
-            code="import sys\nprint('no such hand', file=sys.stderr)\nsys.exit(2)",
-            pids=str(tmp_path / "x"),
-        ),
-    )
-    assert "no such hand" in end.failure and len(pids(tmp_path / "x")) == 1
+@pytest.mark.parametrize(
+    ("code", "said", "starts"),
+    [
+        ("raise SystemExit('the magic smoke is out')", "'x' ended with exit code 1", supervisor.ATTEMPTS),
+        ("import sys\nprint('the magic smoke is out', file=sys.stderr)\nsys.exit(2)", "", 1),
+    ],
+)
+def test_a_node_that_cannot_start_ends_the_run_with_its_output(tmp_path, code, said, starts):
+    """An unusable configuration, exit code 2, is not tried again."""
+    end = supervise(tmp_path, Stand("x", code=code, pids=str(tmp_path / "x"), respawn_delay=0.01))
+    assert said in end.failure and "the magic smoke is out" in end.failure
+    assert len(pids(tmp_path / "x")) == starts
 
 
 def test_a_node_that_ignores_interrupts_is_killed(tmp_path, monkeypatch):
@@ -136,12 +124,17 @@ def test_no_orphan_is_left(tmp_path, number):
         process.kill()
 
 
-def test_two_graphs_get_two_domains(monkeypatch):
+def test_two_graphs_get_two_domains_unless_the_user_names_one(monkeypatch):
     monkeypatch.delenv("ROS_DOMAIN_ID", raising=False)
     monkeypatch.delenv("ROS_AUTOMATIC_DISCOVERY_RANGE", raising=False)
     with graph_environment() as first, graph_environment() as second:
         assert first["ROS_DOMAIN_ID"] != second["ROS_DOMAIN_ID"]
         assert first["ROS_AUTOMATIC_DISCOVERY_RANGE"] == "LOCALHOST"
+    monkeypatch.setenv("ROS_DOMAIN_ID", "77")
+    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET")
+    with graph_environment() as one, graph_environment() as two:
+        assert one["ROS_DOMAIN_ID"] == two["ROS_DOMAIN_ID"] == "77"
+        assert one["ROS_AUTOMATIC_DISCOVERY_RANGE"] == "SUBNET"
 
 
 @pytest.mark.parametrize(
@@ -162,11 +155,3 @@ def test_a_whole_graph_stays_on_this_machine_by_default(monkeypatch, discovery, 
     assert all(
         any(a.name == "discovery" and a.default == "auto" for a in mode.arguments) for mode in MODES.values()
     )
-
-
-def test_environment_variables_of_the_user_are_kept(monkeypatch):
-    monkeypatch.setenv("ROS_DOMAIN_ID", "77")
-    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET")
-    with graph_environment() as one, graph_environment() as two:
-        assert one["ROS_DOMAIN_ID"] == two["ROS_DOMAIN_ID"] == "77"
-        assert one["ROS_AUTOMATIC_DISCOVERY_RANGE"] == "SUBNET"

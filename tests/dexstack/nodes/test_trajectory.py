@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 
 import numpy as np
@@ -51,14 +52,22 @@ def test_messages_are_read_as_the_controller_of_ros2_control_reads_them():
 
 
 class Player:
-    """Somebody who plays trajectories and looks at the joints."""
+    """Plays trajectories and records the joints."""
 
     def __init__(self, probe) -> None:
         self.states: list[tuple[str, str]] = []
         self.joints: list[tuple[float, np.ndarray]] = []
-        probe.node.create_subscription(DiagnosticStatus, "joint_trajectory/state", self._note, LATCHED)
         probe.node.create_subscription(
-            JointState, "joint_states", self._look, QoSProfile(depth=2000, reliability=SENSOR.reliability)
+            DiagnosticStatus,
+            "joint_trajectory/state",
+            lambda m: self.states.append((m.message, m.values[0].value)),
+            LATCHED,
+        )
+        probe.node.create_subscription(
+            JointState,
+            "joint_states",
+            lambda m: self.joints.append((seconds(m.header.stamp), np.array(m.position))),
+            QoSProfile(depth=2000, reliability=SENSOR.reliability),
         )
         self._to = probe.node.create_publisher(JointTrajectory, "joint_trajectory", 10)
         wait_until(
@@ -67,26 +76,21 @@ class Player:
             "the node and the hand",
         )
 
-    def _note(self, status: DiagnosticStatus) -> None:
-        self.states.append((status.message, status.values[0].value))
-
-    def _look(self, state: JointState) -> None:
-        self.joints.append((seconds(state.header.stamp), np.array(state.position)))
-
     def play(self, trajectory: JointTrajectory) -> None:
-        """Until the node says something: it may know this publisher later than this publisher knows
-        it."""
+        """Publish until the node answers: it may discover this publisher, or the hand's, late."""
         self.states.clear()
-        for _ in range(50):
-            self._to.publish(trajectory)
-            for _ in range(50):
-                if self.states:
-                    return
-                time.sleep(0.02)
-        pytest.fail("it is not played")
+        ticks = itertools.count()
+        wait_until(
+            lambda: (
+                (next(ticks) % 50 == 0 and self._to.publish(trajectory))
+                or any("no joint angles" not in why for _, why in self.states)
+            ),
+            50,
+            "an answer",
+        )
 
     def comes_to(self, phase: str) -> str:
-        """Waits for a phase; why."""
+        """Wait for a phase; return its reason."""
         return wait_until(
             lambda: [(p, why) for p, why in self.states if p == phase], 60, f"'{phase}', not {self.states}"
         )[0][1]

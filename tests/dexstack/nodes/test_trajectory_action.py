@@ -8,24 +8,19 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import rclpy
 from action_handle import Handle, turn_of
 from builtin_interfaces.msg import Duration
-from harness import wait_until
+from harness import HAND, Pair, joint_state, wait_until
 from rclpy.action import CancelResponse
-from rclpy.executors import SingleThreadedExecutor
-from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from dexstack.hand.trajectory import FollowParams
-from dexstack.model.hand import load_hand
 from dexstack.nodes.trajectory import TrajectoryNode
 from dexstack.nodes.trajectory_action import FollowAction, tolerances
 from dexstack.nodes.wire import set_stamp
 
-HAND = load_hand("right")
 INWARDS = np.sign((HAND.lower + HAND.upper) / 2 - HAND.home)
 THERE = HAND.home + 0.1 * INWARDS
 
@@ -65,14 +60,13 @@ class Hand:
     """A hand that is where it is told to be, on simulated time: 20 ms from one joint state to the
     next."""
 
-    def __init__(self, node: TrajectoryNode) -> None:
-        self.node, self.q, self.t, self.follows = node, HAND.home.copy(), 0.0, True
-        self._peer = rclpy.create_node("peer")
-        self._to_joints = self._peer.create_publisher(JointState, "joint_states", 10)
-        self._peer.create_subscription(JointState, "joint_command", self._command, QoSProfile(depth=10))
-        self._executor = SingleThreadedExecutor()
-        self._executor.add_node(self._peer)
-        self.action = FollowAction(node, node.ask, SimpleNamespace(Result=Result, Feedback=Feedback))
+    def __init__(self, pair: Pair) -> None:
+        self.node, self.q, self.t, self.follows = pair.node, HAND.home.copy(), 0.0, True
+        self._to_joints = pair.peer.create_publisher(JointState, "joint_states", 10)
+        pair.peer.create_subscription(JointState, "joint_command", self._command, 10)
+        self.action = FollowAction(
+            pair.node, pair.node.ask, SimpleNamespace(Result=Result, Feedback=Feedback)
+        )
 
     def _command(self, message: JointState) -> None:
         if self.follows:
@@ -80,10 +74,7 @@ class Hand:
 
     def tick(self) -> None:
         self.t += 0.02
-        state = JointState(name=list(HAND.joint_names), position=self.q.tolist())
-        set_stamp(state.header.stamp, self.t)
-        self._to_joints.publish(state)
-        self._executor.spin_once(0.01)
+        self._to_joints.publish(joint_state(self.t, position=self.q))
 
     def begin(self, handle: Handle) -> Callable[[], tuple[Result] | None]:
         return turn_of(self.action.execute(handle), self.tick)
@@ -97,23 +88,13 @@ class Hand:
     def run(self, handle: Handle) -> Result:
         return wait_until(self.begin(handle), 60, "the end of the goal")[0]
 
-    def close(self) -> None:
-        self._executor.shutdown()
-        self._peer.destroy_node()
-
 
 @pytest.fixture
-def hand(domain):
-    rclpy.init(domain_id=domain)
-    node = TrajectoryNode()
-    assert node.autostart()
-    made = Hand(node)
-    wait_until(lambda: made.tick() or node.time > 0.0, 30, "the joints")
-    yield made
-    node.stop_worker()
-    made.close()
-    node.destroy_node()
-    rclpy.shutdown()
+def hand(pair):
+    made = Hand(pair(TrajectoryNode))
+    assert made.node.autostart()
+    wait_until(lambda: made.tick() or made.node.time > 0.0, 30, "the joints")
+    return made
 
 
 def test_a_goal_is_followed_with_feedback(hand):
@@ -146,32 +127,21 @@ def test_a_cancelled_goal_stops_and_another_takes_over(hand):
 
 
 def test_what_fails_says_which_tolerance_and_what_is_refused_says_why(hand):
+    def violating(request, code, why):
+        handle = Handle(request)
+        result = hand.run(handle)
+        assert handle.status == "aborted" and result.error_code == code and why in result.error_string
+
     for request, why in (
         (goal(), "without points"),
         (goal((0.5, THERE + 9.0)), "beyond its limits"),
         (goal((0.5, THERE), (0.4, THERE)), "must begin at 0 or later and increase"),
     ):
-        handle = Handle(request)
-        result = hand.run(handle)
-        assert (
-            handle.status == "aborted"
-            and result.error_code == Result.INVALID_GOAL
-            and why in result.error_string
-        )
+        violating(request, Result.INVALID_GOAL, why)
     hand.follows = False
-    handle = Handle(goal((0.5, THERE), path=(0.05,)))
-    result = hand.run(handle)
-    assert (
-        handle.status == "aborted"
-        and result.error_code == Result.PATH_TOLERANCE_VIOLATED
-        and "should be" in result.error_string
-    )
-    handle = Handle(goal((0.2, THERE + 0.1 * INWARDS), path=(-1.0,), wait=0.2))
-    result = hand.run(handle)
-    assert (
-        handle.status == "aborted"
-        and result.error_code == Result.GOAL_TOLERANCE_VIOLATED
-        and "ends" in result.error_string
+    violating(goal((0.5, THERE), path=(0.05,)), Result.PATH_TOLERANCE_VIOLATED, "should be")
+    violating(
+        goal((0.2, THERE + 0.1 * INWARDS), path=(-1.0,), wait=0.2), Result.GOAL_TOLERANCE_VIOLATED, "ends"
     )
     hand.node.stop_worker()
     handle = Handle(goal((0.5, THERE)))

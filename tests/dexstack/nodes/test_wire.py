@@ -7,19 +7,16 @@ from array import array
 import numpy as np
 import pytest
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
-from sensor_msgs.msg import JointState
+from harness import joint_state as joints_message
+from harness import pose_message
 
 from dexstack.nodes import wire
 
 NAMES = [f"joint_{i}.0" for i in range(16)]
 
 
-def joint_state(names=NAMES, **fields) -> JointState:
-    message = JointState(name=list(names))
-    message.header.stamp.sec, message.header.stamp.nanosec = 3, 500_000_000
-    for field, values in fields.items():
-        setattr(message, field, array("d", values))
-    return message
+def joint_state(names=NAMES, **fields):
+    return joints_message(3.5, names, **fields)
 
 
 def test_joints_are_read_by_name():
@@ -68,33 +65,11 @@ def test_joint_writer_shares_the_messages_memory():
     np.testing.assert_array_equal(wire.JointReader(NAMES, "effort")(message).values, writer.effort)
 
 
-def pose(values=(1, 2, 3, 0.5, 0.5, 0.5, 0.5), frame="world", kind=PoseWithCovarianceStamped):
-    message = kind()
-    message.header.frame_id = frame
-    wire.fill_pose(message.pose.pose if kind is PoseWithCovarianceStamped else message.pose, values)
-    return message
-
-
 @pytest.mark.parametrize("kind", [PoseStamped, PoseWithCovarianceStamped])
 def test_pose_is_read_and_normalised(kind):
-    sample = wire.read_pose(pose((1, 2, 3, 0.51, 0.5, 0.5, 0.5), kind=kind))
+    sample = wire.read_pose(pose_message((1, 2, 3, 0.51, 0.5, 0.5, 0.5), kind=kind))
     np.testing.assert_allclose(sample.pose[:3], [1, 2, 3])
     assert abs(np.linalg.norm(sample.pose[3:]) - 1) < 1e-12 and sample.pose[3] > sample.pose[4]
-
-
-@pytest.mark.parametrize(
-    ("message", "reason"),
-    [
-        (pose((np.nan, 0, 0, 1, 0, 0, 0)), "non-finite"),
-        (pose((0, 0, 0, np.inf, 0, 0, 0)), "non-finite"),
-        (pose((0, 0, 0, 0, 0, 0, 0)), "quaternion of length 0"),
-        (pose((0, 0, 0, 2, 0, 0, 0)), "quaternion of length 2"),
-        (pose(frame="camera_color_optical_frame"), "frame 'camera"),
-    ],
-)
-def test_invalid_poses_are_rejected(message, reason):
-    with pytest.raises(wire.BadMessage, match=reason):
-        wire.read_pose(message)
 
 
 def contacts(n=3):
@@ -114,9 +89,7 @@ def test_contacts_survive_the_message(n):
 
 
 def _without(name):
-    message = wire.contacts_message(0.0, *contacts())
-    message.fields = [f for f in message.fields if f.name != name]
-    return message
+    return _with(lambda m: setattr(m, "fields", [f for f in m.fields if f.name != name]))
 
 
 def _with(change):
@@ -130,17 +103,26 @@ def _nan(message):
 
 
 @pytest.mark.parametrize(
-    ("message", "reason"),
+    ("read", "message", "reason"),
     [
-        (_without("nx"), "no field 'nx'"),
-        (_without("link"), "no field 'link' of type INT32"),
-        (_with(lambda m: setattr(m, "data", m.data[:-1])), "bytes for 3 points"),
-        (_with(lambda m: setattr(m, "width", 4)), "bytes for 4 points"),
-        (_with(lambda m: setattr(m, "point_step", 16)), "points of 16 bytes"),
-        (_with(_nan), "non-finite"),
-        (_with(lambda m: setattr(m.header, "frame_id", "palm")), "frame 'palm'"),
+        (wire.read_pose, pose_message((np.nan, 0, 0, 1, 0, 0, 0)), "non-finite"),
+        (wire.read_pose, pose_message((0, 0, 0, np.inf, 0, 0, 0)), "non-finite"),
+        (wire.read_pose, pose_message((0, 0, 0, 0, 0, 0, 0)), "quaternion of length 0"),
+        (wire.read_pose, pose_message((0, 0, 0, 2, 0, 0, 0)), "quaternion of length 2"),
+        (
+            wire.read_pose,
+            pose_message((1, 2, 3, 1, 0, 0, 0), frame="camera_color_optical_frame"),
+            "frame 'camera",
+        ),
+        (wire.read_contacts, _without("nx"), "no field 'nx'"),
+        (wire.read_contacts, _without("link"), "no field 'link' of type INT32"),
+        (wire.read_contacts, _with(lambda m: setattr(m, "data", m.data[:-1])), "bytes for 3 points"),
+        (wire.read_contacts, _with(lambda m: setattr(m, "width", 4)), "bytes for 4 points"),
+        (wire.read_contacts, _with(lambda m: setattr(m, "point_step", 16)), "points of 16 bytes"),
+        (wire.read_contacts, _with(_nan), "non-finite"),
+        (wire.read_contacts, _with(lambda m: setattr(m.header, "frame_id", "palm")), "frame 'palm'"),
     ],
 )
-def test_invalid_contacts_are_rejected(message, reason):
+def test_invalid_poses_and_contacts_are_rejected(read, message, reason):
     with pytest.raises(wire.BadMessage, match=reason):
-        wire.read_contacts(message)
+        read(message)

@@ -43,20 +43,15 @@ def start(tmp_path, code: str, *how: str) -> tuple[list[dict], str]:
     return [json.loads(line) for line in said.stdout.splitlines()], (tmp_path / "out.txt").read_text()
 
 
-def test_it_has_its_own_arguments_environment_session_and_name(tmp_path):
+def test_it_has_its_own_arguments_environment_session_and_name_and_no_open_files(tmp_path):
     code = """print(
     sys.argv, dict(os.environ), os.getsid(0) == os.getpid(),
-    open('/proc/self/comm').read().strip(), sys.stdin.read() == ''
-)"""
+    open('/proc/self/comm').read().strip(), sys.stdin.read() == '',
+    [f for f in os.listdir('/proc/self/fd') if int(f) > 3]
+)"""  # 3: the listing's own
     [end], said = start(tmp_path, code)
     assert end["code"] == end["again"] == 0
-    assert said == "['program', 'a', 'b c'] {'COLOUR': 'blue'} True program True\n"
-
-
-def test_it_inherits_no_open_files(tmp_path):
-    code = "print([f for f in os.listdir('/proc/self/fd') if int(f) > 3])"  # 3: the listing's own
-    [end], said = start(tmp_path, code)
-    assert end["code"] == 0 and said == "[]\n"
+    assert said == "['program', 'a', 'b c'] {'COLOUR': 'blue'} True program True []\n"
 
 
 @pytest.mark.parametrize(
@@ -75,16 +70,18 @@ def test_its_exit_code_is_that_of_a_program(tmp_path, code, expected, words):
     assert end["code"] == expected and words in said
 
 
-def test_signals_end_it_although_its_starter_handles_them(tmp_path):
-    [end], _ = start(tmp_path, "print('ready')\ntime.sleep(60)", "TERM")
-    assert end["code"] == -15
-
-
-def test_wait_times_out(tmp_path):
-    [running, end], _ = start(tmp_path, "time.sleep(60)", "TIMEOUT")
-    assert running == {"running": True} and end["code"] == -9
-
-
-def test_an_exit_code_taken_by_another_thread_is_no_error(tmp_path):
-    [end], _ = start(tmp_path, "return 3", "REAPED")
-    assert end["code"] == end["again"] == 0
+@pytest.mark.parametrize(
+    ("how", "code", "expected"),
+    [
+        ("TERM", "print('ready')\ntime.sleep(60)", -15),
+        ("TIMEOUT", "time.sleep(60)", -9),
+        ("REAPED", "return 3", 0),
+    ],
+)
+def test_signals_end_it_wait_times_out_and_another_thread_may_take_its_exit_code(
+    tmp_path, how, code, expected
+):
+    """Its starter handles the signal."""
+    [*before, end], _ = start(tmp_path, code, how)
+    assert end["code"] == end["again"] == expected
+    assert before == [{"running": True}] * (how == "TIMEOUT")

@@ -47,7 +47,7 @@ def shown():
     viewer.close()
 
 
-def test_an_engine_is_chosen_on_the_page_and_its_refusal_is_shown(shown):
+def test_an_engine_is_chosen_on_the_page_or_refused_and_the_scene_paused_and_restarted(shown):
     live, viewer, visitor, until = shown
     assert viewer.engine_menu.value == "mujoco"
     until(lambda: len(viewer.patches) == 1, "forces, which MuJoCo has, without surfaces")
@@ -59,9 +59,6 @@ def test_an_engine_is_chosen_on_the_page_and_its_refusal_is_shown(shown):
     assert viewer.engine_menu.value == "hydroelastic" and viewer.message.content == ""
     assert "hydroelastic" in viewer.summary.content and "contacts" in viewer.summary.content
 
-
-def test_the_scene_is_paused_and_restarted(shown):
-    live, viewer, visitor, until = shown
     until(lambda: live.state.time > 0.2, "some time")
     visitor.change(viewer.pause_box, True)
     until(lambda: viewer.paused, "the pause")

@@ -80,7 +80,7 @@ class StubLoop(Loop):
     def __init__(self, hand, plant, supervisor, timing, sensor):
         start = TASK.start()
         self.task, self.plant, self.timing, self.sensor = TASK, plant, timing, sensor
-        self.scene, self.plant_start = Setup(hand, load_object("cube"), start), start
+        self.setup, self.plant_start = Setup(hand, load_object("cube"), start), start
         self.servo, self.pushes, self.supervisor = ServoLaw(hand, ServoParams(kp=1.0)), NONE, supervisor
         self.controller = stub_controller(supervisor)
 
@@ -311,7 +311,7 @@ def test_a_world_applies_to_the_plant_and_not_to_the_controller(loop, monkeypatc
     assert other.plant_start.pose_WO[2] > loop.plant_start.pose_WO[2]
     for a, b in zip(other.planner.theta, loop.planner.theta, strict=True):
         np.testing.assert_array_equal(a, b)
-    assert other.scene.obj.mass == loop.scene.obj.mass
+    assert other.setup.obj.mass == loop.setup.obj.mass
     np.testing.assert_array_equal(other.detector.planes.offset, loop.detector.planes.offset)
 
 

@@ -38,7 +38,7 @@ class Lift(Task):
     Params = Params
     supervisor = "none"
 
-    def scene(self, world=None):
+    def setup(self, world=None):
         from dexstack.model.hand import load_hand
 
         obj, hand = load_object(self.object), load_hand(self.hand)

@@ -43,7 +43,7 @@ def test_a_goal_is_the_start_turned_about_the_vertical(name, yaw):
 
 def test_a_requested_pose_gives_its_orientation_at_the_objects_place():
     task = PalmTurn()
-    start, half = task.start().pose_WO, task.scene().obj.size[0] / 2
+    start, half = task.start().pose_WO, task.setup().obj.size[0] / 2
     tilt = Rotation.from_euler("x", 30, degrees=True).as_quat(scalar_first=True)
     goal = task.at_pose(np.array([1.0, 2.0, -3.0, *tilt]))
     np.testing.assert_allclose(goal.pose_WO[3:], tilt)

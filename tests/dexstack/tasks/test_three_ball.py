@@ -24,7 +24,7 @@ OBJECTS = ("cube", "foambrick", "stick")
 
 @pytest.fixture(scope="module", params=OBJECTS)
 def scene(request):
-    return ThreeBall(obj=request.param).scene()
+    return ThreeBall(obj=request.param).setup()
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,7 @@ def test_the_floor_bears_the_lowest_corners(scene):
 def test_it_holds_at_the_goal_and_regrasps_when_stuck(loop, monkeypatch):
     """At a reached goal the balls stay; towards an unreachable one, high in the air, they release and
     return."""
-    start = loop.scene.start
+    start = loop.setup.start
     trial = loop.run(0, 0, 4.0, goals=towards(start.pose_WO))
     assert trial.position_error < 0.006 and trial.orientation_error < 0.1
     high = start.pose_WO + np.array([0, 0, 10.0, 0, 0, 0, 0])
@@ -140,7 +140,7 @@ def test_it_holds_at_the_goal_and_regrasps_when_stuck(loop, monkeypatch):
     def watched(*args):
         plan = own(*args)
         seen.add(loop.supervisor.phase)
-        assert np.all(plan.q_des >= loop.scene.robot.lower - 1e-9)
+        assert np.all(plan.q_des >= loop.setup.robot.lower - 1e-9)
         return plan
 
     monkeypatch.setattr(loop.supervisor, "plan", watched)
@@ -160,10 +160,10 @@ def answers(loop, pose, q, goal, count):
 def test_the_ball_beneath_the_object_retreats_first(loop):
     """A cube lies on a ball without progress; on the floor all other balls leave at once. Without motion
     patience is short."""
-    r, side = loop.scene.robot.balls[0].radius, float(loop.scene.obj.size[0]) / 2
-    goal = loop.scene.start.pose_WO + np.array([0.05, 0.05, 0, 0, 0, 0, 0])
+    r, side = loop.setup.robot.balls[0].radius, float(loop.setup.obj.size[0]) / 2
+    goal = loop.setup.start.pose_WO + np.array([0.05, 0.05, 0, 0, 0, 0, 0])
     for lift in (2 * r, 0.0):
-        pose = loop.scene.start.pose_WO + np.array([0, 0, lift, 0, 0, 0, 0])
+        pose = loop.setup.start.pose_WO + np.array([0, 0, lift, 0, 0, 0, 0])
         beneath = [0.005, 0.0, r] if lift else [0.0, -side - r, side]
         q = np.concatenate([[0.0, side + r, pose[2]], [0.0, 0.0, pose[2] + side + r], beneath])
         phases, targets_ = zip(*answers(loop, pose, q, goal, 20), strict=True)
@@ -179,7 +179,7 @@ def test_the_ball_beneath_the_object_retreats_first(loop):
 def test_an_object_is_held_where_it_cannot_rest(loop):
     """A cube on its edge, at its goal: a release would drop it."""
     edge = np.array([np.cos(np.pi / 8), 0.0, np.sin(np.pi / 8), 0.0])
-    goal = np.concatenate([[0.0, 0.0, resting_height(loop.scene.obj, edge)], edge])
+    goal = np.concatenate([[0.0, 0.0, resting_height(loop.setup.obj, edge)], edge])
     q = goal[:3] + np.array([[0.0, 0.038, 0.0], [0.0, -0.038, 0.0], [0.0, 0.0, 0.05]])
     patience = loop.params[RegraspParams].patience
     assert {phase for phase, _ in answers(loop, goal, q.ravel(), goal, 2 * patience)} == {Phase.PLAN}
@@ -188,7 +188,7 @@ def test_an_object_is_held_where_it_cannot_rest(loop):
 
 
 def test_the_k_th_trial_has_the_k_th_target(loop):
-    expected = list(itertools.islice(targets(loop.scene.obj, 3), 5))
+    expected = list(itertools.islice(targets(loop.setup.obj, 3), 5))
     asked = [list(loop.task.goals(k, 3)) for k in range(5)]
     assert [[goal.label] for goal in expected] == [[goal.label for goal in some] for some in asked]
     np.testing.assert_array_equal([goal.pose_WO for goal in expected], [some[0].pose_WO for some in asked])
@@ -196,7 +196,7 @@ def test_the_k_th_trial_has_the_k_th_target(loop):
 
 def test_a_world_applies_to_object_and_balls():
     task = ThreeBall()
-    believed, actual = task.scene(), task.scene(World(mass=2.0, friction=0.5, size=1.1))
+    believed, actual = task.setup(), task.setup(World(mass=2.0, friction=0.5, size=1.1))
     assert actual.obj.mass == pytest.approx(2 * believed.obj.mass)
     frictions = [
         [scene.obj.friction[0], *(ball.friction for ball in scene.robot.balls)]
@@ -211,7 +211,7 @@ def test_a_world_applies_to_object_and_balls():
 def test_a_turn_reaches_its_goal():
     loop = loop_of(Spec("three_ball"))
     goal = np.concatenate(
-        [[0.05, 0.05], loop.scene.start.pose_WO[2:3], [np.cos(np.pi / 8), 0.0, 0.0, np.sin(np.pi / 8)]]
+        [[0.05, 0.05], loop.setup.start.pose_WO[2:3], [np.cos(np.pi / 8), 0.0, 0.0, np.sin(np.pi / 8)]]
     )
     trial = loop.run(0, 0, 12.0, goals=towards(goal))
     assert trial.position_error < 0.01 and trial.orientation_error < 0.1 and trial.succeeded

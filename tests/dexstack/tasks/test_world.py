@@ -9,14 +9,14 @@ from dexstack.graph.settings import Spec, make_task, read_settings
 from dexstack.model.scene import OBJECT_BODY, robot_scene
 from dexstack.plants import make_plant
 from dexstack.plants.scene_plant import stiffened
-from dexstack.tasks.base import AS_BELIEVED, World, in_world, read_world
+from dexstack.tasks.base import NOMINAL_WORLD, World, apply_world, read_world
 from dexstack.trials.sweep import vary
 
 ENGINES = ["mujoco", *(pytest.param(e, marks=pytest.mark.slow) for e in ("hydroelastic", "lcp", "soft"))]
 
 
 def plant_of(world: World, engine: str):
-    scene = make_task(Spec(), read_settings(Spec())).scene(world)
+    scene = make_task(Spec(), read_settings(Spec())).setup(world)
     plant = make_plant(engine, scene.robot, scene.obj)
     plant.reset(scene.rest, scene.start.pose_WO)
     return plant
@@ -34,7 +34,7 @@ def speed_after(world: World, torque: float, engine: str = "mujoco") -> float:
 
 
 def test_torque_and_damping_of_a_world_act_on_the_joints():
-    full = speed_after(AS_BELIEVED, 0.3)
+    full = speed_after(NOMINAL_WORLD, 0.3)
     assert speed_after(World(torque=0.5), 0.6) == pytest.approx(full, rel=1e-6)
     assert speed_after(World(joint_damping=2.0), 0.3) < 0.7 * full
 
@@ -42,7 +42,7 @@ def test_torque_and_damping_of_a_world_act_on_the_joints():
 @pytest.mark.parametrize("engine", ENGINES)
 def test_dry_friction_holds_a_joint(engine):
     assert abs(speed_after(World(joint_friction=0.2), 0.1, engine)) < 0.02 * speed_after(
-        AS_BELIEVED, 0.1, engine
+        NOMINAL_WORLD, 0.1, engine
     )
 
 
@@ -51,7 +51,7 @@ def test_a_world_is_read_back(tmp_path):
     path.write_text("mass: 1.5  # 1.4 to 1.6\ntorque: 0.8\n")
     assert read_world(path) == World(mass=1.5, torque=0.8)
     path.write_text("{}\n")
-    assert read_world(path) == AS_BELIEVED
+    assert read_world(path) == NOMINAL_WORLD
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_balls_have_no_motors():
     task = make_task(Spec(task="three_ball"), read_settings(Spec(task="three_ball")))
     for world in (World(torque=0.5), World(joint_armature=1e-4)):
         with pytest.raises(ConfigError, match="this task has balls"):
-            task.scene(world)
-    assert task.scene(World(contact_stiffness=0.5)).obj.contact_stiffness == 0.5
+            task.setup(world)
+    assert task.setup(World(contact_stiffness=0.5)).obj.contact_stiffness == 0.5
 
 
 def test_a_sweep_starts_from_the_world_given():
@@ -91,8 +91,8 @@ def test_the_centre_of_mass_moves_and_nothing_else(task, seed):
     com = np.random.default_rng(seed).uniform(-0.01, 0.01, 3)
     made = make_task(Spec(task=task), read_settings(Spec(task=task)))
     scenes = (
-        made.scene(),
-        made.scene(World(**dict(zip(("com_x", "com_y", "com_z"), com.tolist(), strict=True)))),
+        made.setup(),
+        made.setup(World(**dict(zip(("com_x", "com_y", "com_z"), com.tolist(), strict=True)))),
     )
     believed, actual = (robot_scene(scene.robot, scene.obj).compile() for scene in scenes)
     b = believed.body(OBJECT_BODY).id
@@ -151,7 +151,7 @@ def test_an_object_on_softer_contacts_lies_lower_unless_contacts_are_rigid(engin
         assert believed - soft > 1e-6
     assert (
         plant_of(World(contact_stiffness=0.1), engine).model.opt.timestep
-        == plant_of(AS_BELIEVED, engine).model.opt.timestep
+        == plant_of(NOMINAL_WORLD, engine).model.opt.timestep
     )
 
 
@@ -159,5 +159,5 @@ def test_a_plant_without_contact_stiffness_rejects_another_one():
     with pytest.raises(ConfigError, match="'stiffened', which a world's 'contact_stiffness' needs"):
         stiffened(
             object(),
-            in_world(make_task(Spec(), read_settings(Spec())).scene().obj, World(contact_stiffness=2.0)),
+            apply_world(make_task(Spec(), read_settings(Spec())).setup().obj, World(contact_stiffness=2.0)),
         )

@@ -11,7 +11,7 @@ import pytest
 
 from dexstack.errors import ConfigError
 from dexstack.graph.settings import Spec
-from dexstack.tasks.base import AS_BELIEVED, World
+from dexstack.tasks.base import NOMINAL_WORLD, World
 from dexstack.trials.films import worth_seeing
 from dexstack.trials.keep import whole
 from dexstack.trials.pool import in_processes, on_ray
@@ -29,11 +29,11 @@ def test_worlds_and_parameters_vary_alone_or_together():
         "latency 0.03",
     ]
     assert [c.spec.world for c in cells] == [
-        AS_BELIEVED,
+        NOMINAL_WORLD,
         World(0.5),
         World(2.0),
         World(friction=0.5, size=1.1),
-        AS_BELIEVED,
+        NOMINAL_WORLD,
     ]
     assert cells[0].spec == spec
     assert cells[4].spec.overrides == (("horizon", 2), ("latency", 0.03))

@@ -118,10 +118,13 @@ def test_a_cube_pushed_off_on_the_palm_goes_where_it_goes_in_mujoco(resting, sta
     at = with_pairs(at._replace(twist_WO=twist.astype(np.float32)), pairs)
     theta = predictor_theta(resting.hand, resting.obj, 1.0, 0.0)
     pose, _ = predict_in_parts(Predictor(resting.hand, resting.obj, H), theta, at, pairs, 30, chunk=K)
-    away = lambda a, b: np.linalg.norm((a - b)[:, :3], axis=1).sum()  # noqa: E731
-    turned = lambda a, b: np.linalg.norm(
-        rotation_between(a[:, 3:].astype(float), b[:, 3:].astype(float)), axis=1
-    ).sum()
+
+    def away(a, b):
+        return np.linalg.norm((a - b)[:, :3], axis=1).sum()
+
+    def turned(a, b):
+        return np.linalg.norm(rotation_between(a[:, 3:].astype(float), b[:, 3:].astype(float)), axis=1).sum()
+
     first = np.repeat(lying[None], K, axis=0)
     assert away(first, arrived) > 0.03 and turned(first, arrived) > 0.3
     assert away(pose, arrived) < 0.1 * away(first, arrived)
@@ -137,9 +140,10 @@ def test_projects_on_the_cone_in_the_norm_of_the_contact(D, creep):
     mu = rng.uniform(0.2, 1.5, 300)
     with jax.enable_x64(True):
         f_n, f_t, slope = (np.asarray(a) for a in project(*map(jnp.asarray, (y[:, 0], y[:, 1:], mu)), creep))
-        one = lambda y, mu: jnp.append(
-            *(lambda f: (f[0], f[1]))(project(y[:1], y[None, 1:], mu[None], creep)[:2])
-        )
+
+        def one(y, mu):
+            return jnp.append(*project(y[:1], y[None, 1:], mu[None], creep)[:2])
+
         expected = np.asarray(jax.vmap(jax.jacfwd(one))(jnp.asarray(y), jnp.asarray(mu)))
     np.testing.assert_allclose(slope, expected, atol=1e-9)
     assert np.all(np.linalg.norm(f_t, axis=1) <= mu * f_n + 1e-12)

@@ -11,7 +11,7 @@ import pytest
 
 from dexstack.errors import ConfigError
 from dexstack.graph.settings import Spec, read_settings
-from dexstack.tasks.base import AS_BELIEVED, World
+from dexstack.tasks.base import NOMINAL_WORLD, World
 from experiments.identification import transfer_shares
 from experiments.identification.transfer_matrix import ALL, DEFAULTS, Matrix, Plan, sources
 from experiments.identification.worlds import RANGES, SETTINGS, SHIFTS, drawn, randomised
@@ -175,7 +175,7 @@ def test_a_world_follows_from_its_seed_and_lies_in_the_ranges():
         values = (share([getattr(world, name) for world in many]) - share(low)) / (share(high) - share(low))
         assert 0.0 <= values.min() < 0.1 and 0.9 < values.max() <= 1.0
     only = drawn(3, "mass")
-    assert only == World(mass=only.mass) and only != AS_BELIEVED
+    assert only == World(mass=only.mass) and only != NOMINAL_WORLD
 
 
 def test_delay_and_noise_are_drawn_where_the_spec_sets_none():

@@ -33,7 +33,7 @@ from dexstack.control.models.base import StepModel
 from dexstack.control.packing import Packing
 from dexstack.control.params import MpcParams
 from dexstack.control.problem import OBJECT_DOF, ModelParams, integrate_quaternion
-from dexstack.process.compilation import KeptFunction, jit, side_by_side
+from dexstack.process.compilation import KeptFunction, jit, run_concurrently
 
 
 class _Inputs(NamedTuple):
@@ -161,7 +161,7 @@ class Mpc(LocalPlanner):
         """Compile; return the seconds it took."""
         start = time.perf_counter()
         pose = np.array([0, 0, 0.1, 1, 0, 0, 0], np.float32)
-        side_by_side(
+        run_concurrently(
             lambda: self.fork().plan(
                 Observation(0.0, pose, self.robot.home, empty_contacts(self._capacity)), pose
             ),

@@ -228,7 +228,7 @@ def test_rollouts_use_a_new_theta_from_the_next_search_on(resting):
     planner.plan(seen(resting, t=0.0), GOAL)
     planner.theta = theta_of_world(TASK, params, world)
     planner.plan(seen(resting, t=0.02), GOAL)
-    hand, obj, _ = TASK.scene(world)
+    hand, obj, _ = TASK.setup(world)
     usual = PlannerParams()
     other = Rollouts(hand, obj, (np.full(16, 0.6 * usual.kp), 0.6 * usual.kd, planner.u_max), DT, 1).model
     found = planner.rollouts.model

@@ -26,7 +26,7 @@ def planner(resting):
 @pytest.fixture
 def supervisor(planner, monkeypatch):
     """Around a planner that keeps its goals, under ``shown``."""
-    scene, plan, shown = TASK.scene(), planner.plan, []
+    scene, plan, shown = TASK.setup(), planner.plan, []
     monkeypatch.setattr(
         planner, "plan", lambda observation, goal_WO: (shown.append(goal_WO), plan(observation, goal_WO))[1]
     )
@@ -52,7 +52,7 @@ def run(supervisor, times, pose_WO, goal_WO):
     """Return the goals (n, 7) that the planner gets at each time."""
     supervisor.planner.shown.clear()
     for t in times:
-        supervisor.plan(Observation(t, pose_WO, TASK.scene().rest, empty_contacts(0)), goal_WO)
+        supervisor.plan(Observation(t, pose_WO, TASK.setup().rest, empty_contacts(0)), goal_WO)
     return np.array(supervisor.planner.shown)
 
 
@@ -65,7 +65,7 @@ def test_without_progress_a_detour_starts_and_ends(supervisor):
     assert supervisor.stalls == 1 and np.diff(np.flatnonzero(away)).max() == 1
     there = shown[np.flatnonzero(away)[0]]
     assert geodesic_angle(there[3:], pose[3:]) == pytest.approx(supervisor.params.detour_turn)
-    corners = np.asarray(TASK.scene().obj.hull_vertices)
+    corners = np.asarray(TASK.setup().obj.hull_vertices)
     assert there[2] - reach_below(corners, there[3:]) == pytest.approx(
         goal[2] - reach_below(corners, goal[3:])
     )

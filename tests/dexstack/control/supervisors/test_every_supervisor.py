@@ -29,7 +29,7 @@ def controller(task, supervisor):
     spec = Spec(task, overrides=(*short, ("supervisor", supervisor)))
     settings = read_settings(spec)
     task = make_task(spec, settings)
-    return make_controller(task, task.scene(), settings), task.start()
+    return make_controller(task, task.setup(), settings), task.start()
 
 
 @pytest.fixture(
