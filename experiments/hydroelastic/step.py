@@ -148,6 +148,16 @@ def _advance(system: HydroelasticSystem, steps: int) -> None:
         system.step()
 
 
+def _write_bar(folder: Path) -> Path:
+    """Write the bar's rigid mesh as an OBJ file and return its path."""
+    mesh = shapes.rigid(shapes.cylinder(systems.BAR_RADIUS, systems.BAR_LENGTH, 1.0, size=0.005))
+    lines = [f"v {x!r} {y!r} {z!r}" for x, y, z in mesh.vertices_B.tolist()]
+    lines += [f"f {i + 1} {j + 1} {k + 1}" for i, j, k in mesh.triangles.tolist()]
+    path = folder / "bar.obj"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
 class _DrakeGripper:
     """:func:`~experiments.hydroelastic.systems.gripper` in Drake's discrete plant, with
     polygons."""
@@ -202,11 +212,7 @@ class _DrakeGripper:
         properties = material(0.0)
         drake.AddRigidHydroelasticProperties(properties)
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "bar.obj"
-            mesh = shapes.rigid(shapes.cylinder(systems.BAR_RADIUS, systems.BAR_LENGTH, 1.0, size=0.005))
-            lines = [f"v {x!r} {y!r} {z!r}" for x, y, z in mesh.vertices_B.tolist()]
-            lines += [f"f {i + 1} {j + 1} {k + 1}" for i, j, k in mesh.triangles.tolist()]
-            path.write_text("\n".join(lines) + "\n")
+            path = _write_bar(Path(folder))
             plant.RegisterCollisionGeometry(
                 bar, drake.RigidTransform(), drake.Mesh(str(path), 1.0), "bar", properties
             )

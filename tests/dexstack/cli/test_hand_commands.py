@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 from dexstack.hand.calibration import load_offsets
 
-
-def dexstack(*argv: str) -> tuple[int, dict, str]:
-    """In a process of its own, as it may change its scheduling; exit code, results, stderr."""
-    done = subprocess.run(
-        [sys.executable, "-m", "dexstack.cli.main", *argv, "--json", "-"], capture_output=True, text=True
-    )
-    return done.returncode, json.loads(done.stdout)["results"] if done.stdout else {}, done.stderr
-
-
 EMULATED = ("--interface", "emulated", "--seconds", "0.5")
 
 
-def test_a_good_hand_passes_every_layer():
+def test_a_good_hand_passes_every_layer(dexstack):
     code, results, err = dexstack("diagnose", "hand", *EMULATED, "--yes")
     assert code == 0 and results["good"] and results["broken"] is None, err
     assert [layer["name"] for layer in results["layers"]] == [
@@ -37,7 +24,7 @@ def test_a_good_hand_passes_every_layer():
     assert "1 of 16 joints moved as they should" in results["layers"][4]["detail"]
 
 
-def test_commissioning_moves_every_joint_and_is_kept(tmp_path):
+def test_commissioning_moves_every_joint_and_is_kept(dexstack, tmp_path):
     code, results, err = dexstack(
         "diagnose", "hand", *EMULATED, "--all", "--yes", "--calibration-dir", str(tmp_path)
     )
@@ -53,7 +40,7 @@ def test_commissioning_moves_every_joint_and_is_kept(tmp_path):
         ("--swapped-angle-bytes", "bytes of the angles are swapped"),
     ],
 )
-def test_a_miswired_hand_is_not_called_good(tmp_path, wiring, name):
+def test_a_miswired_hand_is_not_called_good(dexstack, tmp_path, wiring, name):
     here = ("--calibration-dir", str(tmp_path), f"--emulator-arguments={wiring}")
     code, results, err = dexstack("diagnose", "hand", *EMULATED, "--all", "--yes", *here)
     assert code == 1 and name in results["layers"][-1]["detail"], err
@@ -97,7 +84,7 @@ def test_a_miswired_hand_is_not_called_good(tmp_path, wiring, name):
         (("--interface", "emulated"), "motion", "not allowed to move", "--yes"),
     ],
 )
-def test_it_stops_at_the_first_broken_layer_and_says_what_mends_it(arguments, broken, detail, mend):
+def test_it_stops_at_the_first_broken_layer_and_says_what_mends_it(dexstack, arguments, broken, detail, mend):
     code, results, err = dexstack("diagnose", "hand", "--seconds", "1", *arguments)
     assert code == 1 and results["broken"] == broken, err
     last = results["layers"][-1]
@@ -105,7 +92,7 @@ def test_it_stops_at_the_first_broken_layer_and_says_what_mends_it(arguments, br
     assert all(layer["good"] for layer in results["layers"][:-1])
 
 
-def test_zero_offsets_are_measured_at_the_stops_and_kept(tmp_path):
+def test_zero_offsets_are_measured_at_the_stops_and_kept(dexstack, tmp_path):
     offsets = np.linspace(-0.2, 0.2, 16)
     zero = f"--plant swept --zero-offsets {' '.join(f'{x:.4f}' for x in offsets)}"
     command = (
@@ -131,7 +118,7 @@ def test_zero_offsets_are_measured_at_the_stops_and_kept(tmp_path):
     np.testing.assert_allclose(results["zero_offsets"], offsets, atol=0.02)
 
 
-def test_offsets_that_the_upper_stops_contradict_are_not_kept(tmp_path):
+def test_offsets_that_the_upper_stops_contradict_are_not_kept(dexstack, tmp_path):
     command = (
         "calibrate",
         "hand",
@@ -152,7 +139,7 @@ def test_offsets_that_the_upper_stops_contradict_are_not_kept(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_servo_loop_is_measured():
+def test_the_servo_loop_is_measured(dexstack):
     """Only the bookkeeping: the timing depends on the load of the machine."""
     limits = ("--period-p99", "10", "--latency-p99", "10", "--cpu", "10")
     code, results, err = dexstack("bench", "hand", "--seconds", "2", "--idle", *limits)
@@ -167,7 +154,7 @@ def test_the_servo_loop_is_measured():
     assert code == 1 and not results["kept"]["latency"]
 
 
-def test_a_hand_s_answers_are_captured(tmp_path):
+def test_a_hand_s_answers_are_captured(dexstack, tmp_path):
     file = tmp_path / "hand.log"
     code, results, err = dexstack("capture", "hand", str(file), "--interface", "emulated")
     assert code == 0 and set(results["answers"]) >= {"080", "0E0", "200", "220"}, err

@@ -116,24 +116,22 @@ def test_a_hand_is_excited_and_recorded(fitted, tmp_path, capsys):
     assert "excite.mcap is there already" in capsys.readouterr().err
 
 
-def test_bad_input_is_one_sentence(tmp_path, capsys):
-    for given in ([], ["some.npz", "--excite", "sim"]):
-        assert main(["identify", *given]) == 2
-        assert "identify needs either a recording, or --excite MODE to make one" in " ".join(
-            capsys.readouterr().err.split()
-        )
-    for given, why in (
-        ("world", "--up takes NAME=VALUE, got 'world'"),
-        ("colour=red", "unknown argument 'colour'"),
-    ):
-        assert main(["identify", "--excite", "sim", "--up", given, "--results", str(tmp_path)]) == 2
-        assert why in " ".join(capsys.readouterr().err.split())
-    assert main(["identify", str(tmp_path / "none.npz")]) == 2
-    assert "cannot read the recording" in capsys.readouterr().err
-    assert main(["identify", str(tmp_path / "none.npz"), "--only", "colour"]) == 2
-    assert "unknown quantity to identify 'colour'" in capsys.readouterr().err
-    assert main(["identify", str(tmp_path / "none.npz"), "--also", "com"]) == 2
-    assert "unknown quantity to identify 'com'" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ([], "identify needs either a recording, or --excite MODE to make one"),
+        (["some.npz", "--excite", "sim"], "identify needs either a recording, or --excite MODE to make one"),
+        (["--excite", "sim", "--up", "world", "--results", "."], "--up takes NAME=VALUE, got 'world'"),
+        (["--excite", "sim", "--up", "colour=red", "--results", "."], "unknown argument 'colour'"),
+        (["none.npz"], "cannot read the recording"),
+        (["none.npz", "--only", "colour"], "unknown quantity to identify 'colour'"),
+        (["none.npz", "--also", "com"], "unknown quantity to identify 'com'"),
+    ],
+)
+def test_bad_input_is_one_sentence(argv, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["identify", *argv]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_graph_is_told_its_world(tmp_path):

@@ -3,10 +3,6 @@ time."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -16,15 +12,7 @@ pytest.importorskip("dynamixel_sdk")
 EMULATED = ("--hand", "leap_right", "--interface", "emulated")
 
 
-def dexstack(*argv: str) -> tuple[int, dict, str]:
-    """Run a command in a process, which may change its scheduling; return exit code, results, stderr."""
-    done = subprocess.run(
-        [sys.executable, "-m", "dexstack.cli.main", *argv, "--json", "-"], capture_output=True, text=True
-    )
-    return done.returncode, json.loads(done.stdout)["results"] if done.stdout else {}, done.stderr
-
-
-def test_commissioning_passes_every_layer_and_is_kept(tmp_path):
+def test_commissioning_passes_every_layer_and_is_kept(dexstack, tmp_path):
     here = ("--calibration-dir", str(tmp_path), "--seconds", "0.5")
     code, results, err = dexstack("diagnose", "hand", *EMULATED, *here, "--all", "--yes")
     assert code == 0 and results["good"], err
@@ -71,19 +59,19 @@ def test_commissioning_passes_every_layer_and_is_kept(tmp_path):
         (EMULATED, "motion", "not allowed to move", "--yes"),
     ],
 )
-def test_it_stops_at_the_first_broken_layer_and_says_what_mends_it(arguments, broken, detail, mend):
+def test_it_stops_at_the_first_broken_layer_and_says_what_mends_it(dexstack, arguments, broken, detail, mend):
     code, results, err = dexstack("diagnose", "hand", "--seconds", "1", *arguments)
     assert code == 1 and results["broken"] == broken, err
     last = results["layers"][-1]
     assert not last["good"] and detail in last["detail"] and mend in last["mend"] and last["mend"]
 
 
-def test_an_interface_of_another_family_is_refused():
+def test_an_interface_of_another_family_is_refused(dexstack):
     code, _, err = dexstack("diagnose", "hand", "--hand", "leap_right", "--interface", "socketcan")
     assert code == 2 and "'leap_right' is not reached by socketcan: its interfaces are serial, pty" in err
 
 
-def test_zero_offsets_are_measured_at_the_stops_and_kept(tmp_path):
+def test_zero_offsets_are_measured_at_the_stops_and_kept(dexstack, tmp_path):
     offsets = np.linspace(-0.2, 0.2, 16)
     zero = f"--plant swept --zero-offsets {' '.join(f'{x:.4f}' for x in offsets)}"
     command = ("calibrate", "hand", *EMULATED, "--calibration-dir", str(tmp_path), "--seconds", "20")

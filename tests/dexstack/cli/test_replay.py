@@ -78,18 +78,21 @@ def test_a_recording_that_cannot_be_drawn_is_one_sentence(changes, sentence, tmp
     assert sentence in said and said.count("\n") == 1
 
 
-def test_a_wrong_file_is_one_sentence(tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["trials"], "trials are in"),
+        (["nowhere.npz"], "there is no"),
+        (["noise.npz"], "noise.npz"),
+        (["run.mcap", "--film", "a.gif"], "--film is for recordings"),
+    ],
+)
+def test_a_wrong_file_is_one_sentence(argv, sentence, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     keep(tmp_path / "trials" / "trial-000")
     (tmp_path / "noise.npz").write_bytes(b"nothing")
-    for argument, sentence in (
-        ("trials", "trials are in"),
-        ("nowhere.npz", "there is no"),
-        ("noise.npz", "noise.npz"),
-    ):
-        assert main(["replay", str(tmp_path / argument)]) == 2
-        assert sentence in capsys.readouterr().err
-    assert main(["replay", str(tmp_path / "run.mcap"), "--film", "a.gif"]) == 2
-    assert "--film is for recordings" in capsys.readouterr().err
+    assert main(["replay", *argv]) == 2
+    assert sentence in capsys.readouterr().err
 
 
 def test_too_few_samples_are_not_drawn(tmp_path, capsys):

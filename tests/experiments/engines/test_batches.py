@@ -1,16 +1,15 @@
 """The comparison of batches, with few scenes."""
 
-import json
 import math
 
 from experiments.engines.batches import OFF, PART, STEPS, main
 
 
-def test_two_counts_of_two_engines_agree_with_mujoco(tmp_path):
-    file, picture = tmp_path / "out.json", tmp_path / "out.png"
+def test_two_counts_of_two_engines_agree_with_mujoco(tmp_path, outcome):
+    picture = tmp_path / "out.png"
     argv = ["--engines", "mujoco", "hydroelastic", "--largest", "20", "--seconds", "0.5", "--threads", "2"]
-    assert main([*argv, "--json", str(file), "--picture", str(picture)]) == 0
-    results = json.loads(file.read_text())["results"]
+    code, results = outcome(main, *argv, "--picture", str(picture))
+    assert code == 0
     rows = {(row["who"], row["n"]): row for row in results["rows"]}
     assert set(rows) >= {
         (who, n) for who in ("mujoco", "hydroelastic", "MuJoCo's rollout") for n in (1, 4, 16)

@@ -1,19 +1,16 @@
 """The palm scene, shortened: one threshold for every engine."""
 
-import json
-
 import pytest
 
 from experiments.engines import palm
 
 
-def test_one_threshold_decides(tmp_path, monkeypatch):
-    file, picture = tmp_path / "out.json", tmp_path / "picture.png"
+def test_one_threshold_decides(tmp_path, monkeypatch, outcome):
+    picture = tmp_path / "picture.png"
     monkeypatch.setattr(palm, "SETTLED", 0.05)
     monkeypatch.setattr(palm, "DRIFT", 1.0)
-    argv = ["--plants", "mujoco", "--seconds", "0.2", "--json", str(file)]
-    palm.main([*argv, "--picture", str(picture)])
-    results = json.loads(file.read_text())["results"]
+    argv = ["--plants", "mujoco", "--seconds", "0.2"]
+    _, results = outcome(palm.main, *argv, "--picture", str(picture))
     (row,) = results["plants"]
     assert picture.stat().st_size > 1000 and results["limit_m"] == 1.0
     assert row["drift_m"] > 0 and row["real_time_factor"] > 0

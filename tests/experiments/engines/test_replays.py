@@ -1,7 +1,6 @@
 """Replays: the same bits in one process and in another; differences are counted."""
 
 import itertools
-import json
 
 import pytest
 
@@ -19,28 +18,12 @@ def test_a_replay_has_the_same_bits(engine):
     assert len(set(one + other)) == 1 and len(one) == 3
 
 
-def test_a_replay_that_differs_is_counted(monkeypatch, tmp_path):
+def test_a_replay_that_differs_is_counted(monkeypatch, outcome):
     names = itertools.cycle("aab")
     monkeypatch.setattr(
         replays, "in_processes", lambda f, jobs, *columns: ([next(names)] * runs for runs in columns[2])
     )
-    file = tmp_path / "out.json"
-    assert (
-        replays.main(
-            [
-                "--runs",
-                "6",
-                "--processes",
-                "3",
-                "--engines",
-                "mujoco",
-                "--scenes",
-                "grip",
-                "--json",
-                str(file),
-            ]
-        )
-        == 1
-    )
-    (row,) = json.loads(file.read_text())["results"]["rows"]
-    assert (row["same"], row["of"], row["kinds"]) == (4, 6, 2)
+    argv = ["--runs", "6", "--processes", "3", "--engines", "mujoco", "--scenes", "grip"]
+    code, results = outcome(replays.main, *argv)
+    (row,) = results["rows"]
+    assert code == 1 and (row["same"], row["of"], row["kinds"]) == (4, 6, 2)

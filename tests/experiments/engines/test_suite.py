@@ -1,7 +1,6 @@
 """The scene suite and the foreign models, shortened."""
 
 import dataclasses
-import json
 
 import pytest
 
@@ -13,12 +12,12 @@ pos="0 0 -0.1"/></body></worldbody>
 </mujoco>"""
 
 
-def test_one_limit_decides(tmp_path, monkeypatch):
-    file, picture = tmp_path / "out.json", tmp_path / "picture.png"
-    argv = ["--engines", "mujoco", "--scenes", "rest", "fall", "bounce", "--json", str(file)]
-    assert suite.main([*argv, "--picture", str(picture)]) == 0
-    rest, fall, bounce = json.loads(file.read_text())["results"]["rows"]
-    assert picture.stat().st_size > 1000
+def test_one_limit_decides(tmp_path, monkeypatch, outcome):
+    picture = tmp_path / "picture.png"
+    argv = ["--engines", "mujoco", "--scenes", "rest", "fall", "bounce"]
+    code, results = outcome(suite.main, *argv, "--picture", str(picture))
+    rest, fall, bounce = results["rows"]
+    assert code == 0 and picture.stat().st_size > 1000
     assert (
         rest["reached"]
         and 1e-6 < rest["depth_mean_m"] < rest["depth_worst_m"] < 3e-3
@@ -32,17 +31,16 @@ def test_one_limit_decides(tmp_path, monkeypatch):
     assert suite.main(argv) == 1
 
 
-def test_a_foreign_model_runs_or_is_rejected_by_name(tmp_path, monkeypatch, capsys):
+def test_a_foreign_model_runs_or_is_rejected_by_name(tmp_path, monkeypatch, capsys, outcome):
     monkeypatch.setattr(foreign, "FILES", {"free": "free.xml", "ball": "ball.xml", "broken": "broken.xml"})
     (tmp_path / "free.xml").write_text(PENDULUM.format(joint=""))
     (tmp_path / "ball.xml").write_text(
         PENDULUM.format(joint='name="j" type="ball" limited="true" range="0 1"')
     )
     (tmp_path / "broken.xml").write_text("<mujoco><worldbody><body><joint/></body></worldbody></mujoco>")
-    file = tmp_path / "out.json"
-    argv = ["--folder", str(tmp_path), "--engines", "mujoco", "soft", "--seconds", "0.1", "--json", str(file)]
-    assert foreign.main(argv) == 1
-    results = json.loads(file.read_text())["results"]
+    argv = ["--folder", str(tmp_path), "--engines", "mujoco", "soft", "--seconds", "0.1"]
+    code, results = outcome(foreign.main, *argv)
+    assert code == 1
     rows = {(r["model"], r["engine"]): r for r in results["rows"]}
     for engine in ("mujoco", "soft"):
         assert rows["free", engine]["moved_rightly"] and rows["free", engine]["ran"]

@@ -1,7 +1,5 @@
 """Public robot files become hands or are refused in a sentence; what comes of it is counted."""
 
-import json
-
 import pytest
 
 from dexstack.errors import ConfigError
@@ -53,14 +51,12 @@ def test_a_public_file_ends_in_a_hand_or_a_sentence(name, files, tmp_path):
     assert made.hand.side == ("left" if name == "orca_left" else "right")
 
 
-def test_the_table_counts(monkeypatch, tmp_path):
+def test_the_table_counts(monkeypatch, outcome):
     monkeypatch.setattr(added, "fetch", lambda *given: None)
     rows = {
         "shadow": {"refused": "coupled"},
         "orca_right": {"refused": None, "fingers": (3, 4), "succeeded": 9},
     }
     monkeypatch.setattr(added, "_tried", lambda name, folder, args: {"name": name} | rows[name])
-    file = tmp_path / "added.json"
-    assert added.main(["--only", *rows, "--json", str(file)]) == 0
-    results = json.loads(file.read_text())["results"]
-    assert results["made"] == 1 and results["passed"] and len(results["hands"]) == 2
+    code, results = outcome(added.main, "--only", *rows)
+    assert code == 0 and results["made"] == 1 and results["passed"] and len(results["hands"]) == 2

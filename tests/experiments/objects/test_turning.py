@@ -1,7 +1,5 @@
 """A body of the zoo is turned, and what comes of it is counted."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -9,11 +7,9 @@ from experiments.objects import turning
 
 
 @pytest.mark.slow
-def test_a_body_is_turned_and_counted(tmp_path, monkeypatch):
+def test_a_body_is_turned_and_counted(tmp_path, monkeypatch, outcome):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    file = tmp_path / "turning.json"
-    code = turning.main(["--only", "wedge", "--trials", "2", "--as-added", "--json", str(file)])
-    results = json.loads(file.read_text())["results"]
+    code, results = outcome(turning.main, "--only", "wedge", "--trials", "2", "--as-added")
     [row] = results["objects"]
     assert (row["trials"], results["trials"], row["refused"], row["tried"]) == (2, 2, None, 0)
     assert results["success_rate"] == row["succeeded"] / 2 and 0.0 <= row["error_rad"] <= 3.2
@@ -22,18 +18,18 @@ def test_a_body_is_turned_and_counted(tmp_path, monkeypatch):
     ) and code == (not results["passed"])
 
 
-def test_objects_that_cannot_be_turned_stay_in_the_table(monkeypatch, tmp_path):
+def test_objects_that_cannot_be_turned_stay_in_the_table(monkeypatch, outcome):
     row = {"family": "part", "refused": "too large", "told_apart": True}
     monkeypatch.setattr(turning, "turn_object", lambda name, args, folder: {"name": name} | row)
-    file = tmp_path / "turning.json"
-    assert turning.main(["--only", "wedge", "gear", "--json", str(file)]) == 1
-    results = json.loads(file.read_text())["results"]
+    code, results = outcome(turning.main, "--only", "wedge", "gear")
     assert (
-        results["success_rate"] == 0.0 and [row["refused"] for row in results["objects"]] == ["too large"] * 2
+        code == 1
+        and results["success_rate"] == 0.0
+        and [row["refused"] for row in results["objects"]] == ["too large"] * 2
     )
 
 
-def test_a_round_body_that_stands_upright_is_not_in_the_sums(monkeypatch, tmp_path):
+def test_a_round_body_that_stands_upright_is_not_in_the_sums(monkeypatch, outcome):
     def turned(name, args, folder):
         row = {
             "name": name,
@@ -47,10 +43,13 @@ def test_a_round_body_that_stands_upright_is_not_in_the_sums(monkeypatch, tmp_pa
         return row | {"succeeded": 4 if name == "gear" else 0}
 
     monkeypatch.setattr(turning, "turn_object", turned)
-    file = tmp_path / "turning.json"
-    assert turning.main(["--only", "torus", "gear", "--json", str(file)]) == 0
-    results = json.loads(file.read_text())["results"]
-    assert results["success_rate"] == 1.0 and results["trials"] == 4 and len(results["objects"]) == 2
+    code, results = outcome(turning.main, "--only", "torus", "gear")
+    assert (
+        code == 0
+        and results["success_rate"] == 1.0
+        and results["trials"] == 4
+        and len(results["objects"]) == 2
+    )
 
 
 def test_kept_objects_are_not_repeated_and_unknown_objects_are_rejected(monkeypatch, tmp_path, capsys):
