@@ -30,7 +30,7 @@ its leader's count; and largest plausible limit [rad]."""
 LINK, REACH = (1e-4, 1.0), (0.02, 1.0)
 """Plausible lengths: least of a collision shape and largest from its joint, and of a finger from the
 palm's frame to its tip [m]."""
-GYRATION, MASS = 0.5, 20.0
+GYRATION, MASS = LINK[1], 20.0
 """Largest plausible radius of gyration [m] and mass [kg] of a moving link."""
 _GEOMS = {
     int(mujoco.mjtGeom.mjGEOM_SPHERE): ("sphere", 1),

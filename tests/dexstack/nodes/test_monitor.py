@@ -21,7 +21,6 @@ from sensor_msgs.msg import Image as ImageMessage
 from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 
-from dexstack.cli import main as cli
 from dexstack.cli.monitor import page_parameters
 from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import yaw_of
@@ -33,6 +32,7 @@ from dexstack.nodes.task import TaskNode
 from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, contacts_message, read_pose
 from dexstack.plants.base import Patch
 from dexstack.tasks.palm_turn import PalmTurn
+from tests.acceptance import monitor as cost
 from tests.acceptance.probe import Probe
 from tests.visitor import Visitor
 
@@ -327,7 +327,7 @@ def test_a_port_in_use_is_skipped():
 @pytest.mark.slow
 def test_the_cost_of_the_page_is_measured(capsys, monkeypatch):
     monkeypatch.delenv("ROS_DOMAIN_ID", raising=False)  # a graph in another domain
-    status = cli.main(["bench", "monitor", "--pairs", "1", "--seconds", "3", "--json", "-"])
+    status = cost.main(["--pairs", "1", "--seconds", "3", "--json", "-"])
     results = json.loads(capsys.readouterr().out)["results"]
     solve = results["solve_s"]
     assert solve["alone"]["n"] > 50 and solve["watched"]["n"] > 30 and results["page_bytes"] > 20_000

@@ -120,5 +120,5 @@ def test_plans_with_cheaper_neighbours_are_called_stuck(paper, resting):
 
 
 def test_what_casadi_cannot_have_is_named():
-    with pytest.raises(ConfigError, match="needs 'sort'"):
+    with pytest.raises(ConfigError, match="uses 'sort'"):
         symbolic(jnp.sort, np.zeros(3))
