@@ -96,7 +96,7 @@ def test_the_command_names_the_settings_for_what_was_determined(fitted, tmp_path
         assert text in " ".join(out.split())
     content = load_theta("mine", 16)
     assert content.theta.mass == pytest.approx(0.4) and (content.object, content.step) == ("cube", 0.1)
-    assert content.theta.stiffness == pytest.approx(1.0), "nobody looked for it"
+    assert content.theta.stiffness == pytest.approx(1.0), "not fitted"
     assert content.data["world"]["mass"] == 2.0 and content.metrics["residual_after"] == 0.5
     assert json.loads((tmp_path / "out.json").read_text())["results"]["theta_file"] == "theta/mine.yaml"
 
@@ -113,7 +113,7 @@ def test_a_hand_is_excited_and_recorded(fitted, tmp_path, capsys):
     moved = np.ptp(recording["q"], axis=0)
     assert np.ptp(recording["t"]) > 6.0 and (moved > 0.05).all()
     assert main(["identify", "--excite", "sim", "--results", str(results)]) == 2
-    assert "excite.mcap is there already" in capsys.readouterr().err
+    assert "excite.mcap exists already" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
