@@ -53,7 +53,7 @@ def wrenches(system):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tolerance", [1e-3, 1e-6, 1e-9])
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-9])
 def test_the_near_set_gives_the_dense_contact_to_its_tolerance(tolerance):
     """Wrench, stiffness, damping and distance; points 5 mm apart, √ε1 = 2 mm, ε2 = 0.4 mm."""
     dense, near = wrenches(free_pair(None)), wrenches(free_pair(tolerance))
@@ -88,8 +88,10 @@ def test_without_room_derivatives_are_nan_and_the_need_is_reported():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("real", "within"), [(jnp.float64, 1e-11), (jnp.float32, 2e-4)])
-@pytest.mark.parametrize("dissipation", [paper_dissipation, smooth_dissipation])
+@pytest.mark.parametrize(
+    ("dissipation", "real", "within"),
+    [(paper_dissipation, jnp.float64, 1e-11), (smooth_dissipation, jnp.float32, 2e-4)],
+)
 def test_one_pass_equals_the_law_in_jax(dissipation, real, within):
     """All parts of the contact; in float32 the law in JAX has its own rounding."""
     system = free_pair(dissipation=dissipation)
