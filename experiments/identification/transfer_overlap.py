@@ -20,8 +20,8 @@ class Overlap:
     """Overlap of an object with its robot, from their own collision shapes whatever a plant's
     contacts are made of; links inside each other do not count."""
 
-    def __init__(self, scene: Setup) -> None:
-        self.plant = MujocoPlant(scene.robot, scene.obj)
+    def __init__(self, setup: Setup) -> None:
+        self.plant = MujocoPlant(setup.robot, setup.obj)
         model = self.plant.model
         self._of_object = model.geom_bodyid == model.body(OBJECT_BODY).id
 

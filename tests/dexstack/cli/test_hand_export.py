@@ -107,9 +107,8 @@ def test_moveit_has_the_hands_limits_and_its_action(made):
     assert manager[name]["joints"] == list(hand.joint_names)
 
 
-def test_pinocchio_reads_them(made):
-    pin = pytest.importorskip("pinocchio")
-    hand, folder = made
+def test_pinocchio_reads_them(made, pinocchio):
+    pin, (hand, folder) = pinocchio, made
     (urdf,), (srdf,) = folder.glob("*.urdf"), folder.glob("*.srdf")
     model = pin.buildModelFromUrdf(str(urdf))
     shapes = pin.buildGeomFromUrdf(model, str(urdf), pin.GeometryType.COLLISION)

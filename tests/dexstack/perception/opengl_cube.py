@@ -7,13 +7,14 @@ import sys
 
 import cv2
 import numpy as np
-from studio import any_pose
 
 try:
     import mujoco
 except AttributeError:  # of PyOpenGL, where the library is missing
     print("the library cannot be loaded")
     sys.exit(77)
+
+from studio import any_pose  # imports MuJoCo, too
 
 from dexstack.perception.bundle import Tag, object_bundle
 from dexstack.perception.camera import CameraModel

@@ -10,40 +10,40 @@ from experiments.identification.transfer_overlap import Overlap
 
 
 @pytest.fixture(scope="module")
-def scene():
+def setup():
     spec = Spec()
-    return make_task(spec, read_settings(spec)).scene()
+    return make_task(spec, read_settings(spec)).setup()
 
 
 @pytest.fixture(scope="module")
-def overlap(scene):
-    return Overlap(scene)
+def overlap(setup):
+    return Overlap(setup)
 
 
-def sunk(scene, *depths: float) -> np.ndarray:
+def sunk(setup, *depths: float) -> np.ndarray:
     """Poses of the object at its start, moved down by depths [m]."""
-    return np.array([scene.start.pose_WO - [0, 0, d, 0, 0, 0, 0] for d in depths]).reshape(-1, 7)
+    return np.array([setup.start.pose_WO - [0, 0, d, 0, 0, 0, 0] for d in depths]).reshape(-1, 7)
 
 
-def test_an_overlap_is_as_deep_as_the_object_is_sunk_into_the_palm(scene, overlap):
+def test_an_overlap_is_as_deep_as_the_object_is_sunk_into_the_palm(setup, overlap):
     def deepest(*depths: float) -> float:
-        return overlap.deepest(np.tile(scene.rest, (len(depths), 1)), sunk(scene, *depths))
+        return overlap.deepest(np.tile(setup.rest, (len(depths), 1)), sunk(setup, *depths))
 
     assert deepest(-0.2) == deepest() == 0.0 and deepest(0.0) < 1e-3
     assert deepest(0.004) - deepest(0.002) == pytest.approx(0.002, rel=0.01)
     assert deepest(0.002, 0.004, 0.0) == deepest(0.004)
 
 
-def test_links_inside_each_other_do_not_count(scene, overlap):
-    far, bent = sunk(scene, -0.5), scene.robot.upper
+def test_links_inside_each_other_do_not_count(setup, overlap):
+    far, bent = sunk(setup, -0.5), setup.robot.upper
     overlap.plant.reset(bent, far[0])
     assert np.min(overlap.plant.scene.data.contact.dist) < -1e-3, "bent fingers reach into each other"
     assert overlap.deepest(bent[None], far) == 0.0
 
 
 @pytest.mark.parametrize(("depths", "counts"), [((0.01, 0.005, 0.002), 0.002), ((0.01, 0.005), 0.005)])
-def test_the_overlap_of_a_start_does_not_count_unless_the_trial_ends_before(depths, counts, scene, overlap):
+def test_the_overlap_of_a_start_does_not_count_unless_the_trial_ends_before(depths, counts, setup, overlap):
     n = len(depths)
-    q, t = np.tile(scene.rest, (n, 1)), np.array([0.0, 0.4, 0.6])[:n]
-    recording = {"t": t, "q": q, "pose_WO": sunk(scene, *depths)}
-    assert overlap.deepest_of(recording) == overlap.deepest(q[:1], sunk(scene, counts))
+    q, t = np.tile(setup.rest, (n, 1)), np.array([0.0, 0.4, 0.6])[:n]
+    recording = {"t": t, "q": q, "pose_WO": sunk(setup, *depths)}
+    assert overlap.deepest_of(recording) == overlap.deepest(q[:1], sunk(setup, counts))
