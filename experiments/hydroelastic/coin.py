@@ -147,7 +147,7 @@ def integrated(ratio: float, points: tuple[np.ndarray, np.ndarray], left: Sequen
 
 
 def coin_reference(ratio: float = 1.0, segments: int = 152, decades: float = 4.0) -> float:
-    """ε* of the fan: ε when its speed has fallen by so many powers of ten; see
+    """ε* of the fan: ε when its speed has fallen by this many powers of ten; see
     :func:`integrated`."""
     return float(integrated(ratio, ring(segments), [10.0**-decades])[0])
 

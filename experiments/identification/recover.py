@@ -273,7 +273,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--through", nargs="+", choices=[OWN, *PLANTS], default=[OWN], help="whose rollouts fit")
     p.add_argument("--also", nargs="+", choices=MORE, default=[], help="what else is hidden, and looked for")
     p.add_argument(
-        "--peers", type=arguments.natural, default=CASES, metavar="N", help=f"{PEER} takes part in so many"
+        "--peers", type=arguments.natural, default=CASES, metavar="N", help=f"{PEER} takes part in this many"
     )
     p.add_argument(
         "--seed", type=arguments.natural, default=100, metavar="S", help="case k is drawn by seed S + k"
