@@ -33,6 +33,7 @@ if [[ ${INSIDE_NAMESPACE:-} != 1 ]]; then
     exec env INSIDE_NAMESPACE=1 unshare --mount --pid --fork --kill-child ".ci/$(basename "$0")" "$release" "$root" "${@:3}"
 fi
 
+mount --bind "$root" "$root"  # a mount point, so that programs in the root can change how mounts propagate
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount --rbind /sys "$root/sys"
