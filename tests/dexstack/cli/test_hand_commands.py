@@ -48,7 +48,7 @@ def test_a_miswired_hand_is_not_called_good(dexstack, tmp_path, wiring, name):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "broken", "detail", "mend"),
+    ("arguments", "broken", "detail", "remedy"),
     [
         (
             ("--interface", "udp_multicast", "--channel", "239.74.200.1:6302"),
@@ -84,11 +84,11 @@ def test_a_miswired_hand_is_not_called_good(dexstack, tmp_path, wiring, name):
         (("--interface", "emulated"), "motion", "not allowed to move", "--yes"),
     ],
 )
-def test_it_stops_at_the_first_broken_layer_and_says_what_mends_it(dexstack, arguments, broken, detail, mend):
+def test_it_stops_at_the_first_broken_layer_and_names_the_remedy(dexstack, arguments, broken, detail, remedy):
     code, results, err = dexstack("diagnose", "hand", "--seconds", "1", *arguments)
     assert code == 1 and results["broken"] == broken, err
     last = results["layers"][-1]
-    assert not last["good"] and detail in last["detail"] and mend in last["mend"]
+    assert not last["good"] and detail in last["detail"] and remedy in last["mend"]
     assert all(layer["good"] for layer in results["layers"][:-1])
 
 

@@ -28,7 +28,7 @@ def test_commissioning_passes_every_layer_and_is_kept(dexstack, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "broken", "detail", "mend"),
+    ("arguments", "broken", "detail", "remedy"),
     [
         (("--hand", "leap_right"), "interface", "/dev/ttyUSB0", ""),
         (
@@ -59,11 +59,11 @@ def test_commissioning_passes_every_layer_and_is_kept(dexstack, tmp_path):
         (EMULATED, "motion", "not allowed to move", "--yes"),
     ],
 )
-def test_it_stops_at_the_first_broken_layer_and_says_what_mends_it(dexstack, arguments, broken, detail, mend):
+def test_it_stops_at_the_first_broken_layer_and_names_the_remedy(dexstack, arguments, broken, detail, remedy):
     code, results, err = dexstack("diagnose", "hand", "--seconds", "1", *arguments)
     assert code == 1 and results["broken"] == broken, err
     last = results["layers"][-1]
-    assert not last["good"] and detail in last["detail"] and mend in last["mend"] and last["mend"]
+    assert not last["good"] and detail in last["detail"] and remedy in last["mend"] and last["mend"]
 
 
 def test_an_interface_of_another_family_is_refused(dexstack):
