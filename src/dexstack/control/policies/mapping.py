@@ -105,7 +105,7 @@ def read_mapping(path: Path) -> PolicyMapping:
         raise ConfigError(f"{path}: {error}") from None
 
 
-def write_mapping(path: Path, mapping: PolicyMapping) -> None:
+def write_mapping(path: str | Path, mapping: PolicyMapping) -> None:
     """Write a mapping, as :func:`read_mapping` reads it.
 
     Raises:
@@ -113,4 +113,4 @@ def write_mapping(path: Path, mapping: PolicyMapping) -> None:
     """
     document = {n: list(v) if isinstance(v, tuple) else v for n, v in asdict(mapping).items()}
     with writing(path):
-        path.write_text(yaml.safe_dump(document, sort_keys=False))
+        Path(path).write_text(yaml.safe_dump(document, sort_keys=False))

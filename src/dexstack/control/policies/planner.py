@@ -42,6 +42,8 @@ class PolicyPlanner(LocalPlanner):
         super().__init__(problem, params)
         self.path = Path(params[PlannerParams].planner).absolute()
         """File of the policy."""
+        if not self.path.is_file():
+            raise ConfigError(f"there is no policy file {self.path}")
         self.mapping: PolicyMapping = read_mapping(self.path.with_suffix(".yaml"))
         try:
             self._order = self.mapping.order(self.robot.joint_names)
@@ -145,8 +147,6 @@ class OnnxPolicy(PolicyPlanner):
             import onnxruntime
         except ImportError:
             raise ConfigError("it needs onnxruntime: pip install 'dexstack[policies]'") from None
-        if not self.path.is_file():
-            raise ConfigError("there is no such file")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1  # small nets; other nodes need cores
         try:
