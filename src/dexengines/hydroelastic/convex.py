@@ -89,6 +89,23 @@ def _rank_one(
             G[i, j] += s * w[j]
 
 
+@inner(forceinline=True, **KERNEL)
+def _impulse(face: np.ndarray, scheme: int, vn: float, slip: float) -> tuple[float, float, bool]:
+    """Return γ_n, b of γ_t = −b v_t, and whether the face slides, for its normal velocity and its
+    speed of sliding."""
+    cn, ct, mu = face[CN], face[CT], face[MU]
+    yn, yt = (face[VHAT] - vn) * cn, slip * ct
+    if scheme == SAP:
+        if yt <= mu * yn:
+            return yn, ct, False
+        # μ̃² = μ² R_t/R_n; the projection's normal part is zero or less when the face separates
+        gn = max((yn + mu * slip * cn) / (1.0 + mu * mu * cn / ct), 0.0)
+        return gn, mu * gn / slip if gn > 0.0 else 0.0, True
+    if yt > mu * face[N0]:
+        return max(yn, 0.0), mu * face[N0] / slip, True
+    return max(yn, 0.0), ct, False
+
+
 @inner(**KERNEL)
 def pair_gradient_hessian(p: Problem, scheme: int, V: np.ndarray, G: np.ndarray) -> None:
     """Compute the impulse (6,) of each pair at relative twists V, and G = −∂impulse/∂V (6, 6); in one
@@ -106,26 +123,10 @@ def pair_gradient_hessian(p: Problem, scheme: int, V: np.ndarray, G: np.ndarray)
             vn = nx * vx + ny * vy + nz * vz
             tx, ty, tz = vx - vn * nx, vy - vn * ny, vz - vn * nz
             slip = np.sqrt(tx * tx + ty * ty + tz * tz)
+            gn, b, sliding = _impulse(face, scheme, vn, slip)
             cn, ct, mu = face[CN], face[CT], face[MU]
-            yn, yt = (face[VHAT] - vn) * cn, slip * ct
-            if scheme == SAP:
-                if yt <= mu * yn:
-                    gn, b, sliding = yn, ct, False
-                else:
-                    # μ̃² = μ² R_t/R_n; the projection's normal part is zero or less when the face
-                    # separates
-                    gn = (yn + mu * slip * cn) / (1.0 + mu * mu * cn / ct)
-                    if gn <= 0.0:
-                        continue
-                    b, sliding = mu * gn / slip, True
-                bound = mu * gn
-            else:
-                gn = max(yn, 0.0)
-                bound = mu * face[N0]
-                sliding = yt > bound
-                b = bound / slip if sliding else ct
-                if gn <= 0.0 and bound <= 0.0:
-                    continue
+            if gn <= 0.0 and (scheme == SAP or mu * face[N0] <= 0.0):
+                continue
             fx, fy, fz = gn * nx - b * tx, gn * ny - b * ty, gn * nz - b * tz  # γ_t = −b v_t in either case
             sx += fx
             sy += fy
@@ -138,11 +139,11 @@ def pair_gradient_hessian(p: Problem, scheme: int, V: np.ndarray, G: np.ndarray)
                 if scheme == SAP:
                     a = cn / (1.0 + mu * mu * cn / ct)
                     _rank_one(Gk, a, nx - mu * ux, ny - mu * uy, nz - mu * uz, rx, ry, rz)
-                elif yn > 0.0:
+                elif gn > 0.0:
                     _rank_one(Gk, cn, nx, ny, nz, rx, ry, rz)
                 _rank_one(Gk, b, ny * uz - nz * uy, nz * ux - nx * uz, nx * uy - ny * ux, rx, ry, rz)
             else:
-                _rank_one(Gk, (cn if yn > 0.0 else 0.0) - b, nx, ny, nz, rx, ry, rz)
+                _rank_one(Gk, (cn if gn > 0.0 else 0.0) - b, nx, ny, nz, rx, ry, rz)
                 b0 += b
                 b1 += b * rx
                 b2 += b * ry
@@ -195,30 +196,17 @@ def _slope_along(
             slip = np.sqrt(tx * tx + ty * ty + tz * tz)
             wt = tx * wx + ty * wy + tz * wz  # slip × its rate
             w2 = wx * wx + wy * wy + wz * wz - wn * wn
-            cn, ct, mu = face[CN], face[CT], face[MU]
-            yn, yt = (face[VHAT] - vn) * cn, slip * ct
-            if scheme == SAP:
-                if yt <= mu * yn:
-                    d1 += ct * wt - yn * wn
-                    d2 += ct * w2 + cn * wn * wn
-                else:
-                    a = 1.0 / (1.0 + mu * mu * cn / ct)
-                    gn = (yn + mu * slip * cn) * a
-                    if gn > 0.0:
-                        rate = wn - mu * wt / slip
-                        d1 -= gn * rate
-                        d2 += cn * a * rate * rate + mu * gn / slip * max(w2 - (wt / slip) ** 2, 0.0)
-            else:
-                if yn > 0.0:
-                    d1 -= yn * wn
-                    d2 += cn * wn * wn
-                bound = mu * face[N0]
-                if yt <= bound:
-                    d1 += ct * wt
-                    d2 += ct * w2
-                elif bound > 0.0:
-                    d1 += bound * wt / slip
-                    d2 += bound / slip * max(w2 - (wt / slip) ** 2, 0.0)
+            gn, b, sliding = _impulse(face, scheme, vn, slip)
+            d1 += b * wt - gn * wn
+            if sliding and slip > 0.0:
+                wt /= slip
+                w2 = max(w2 - wt * wt, 0.0)
+            d2 += b * w2
+            if gn > 0.0 and sliding and scheme == SAP:
+                wn -= face[MU] * wt
+                d2 += wn * wn * face[CN] / (1.0 + face[MU] ** 2 * face[CN] / face[CT])
+            elif gn > 0.0:
+                d2 += face[CN] * wn * wn
     return d1, d2
 
 

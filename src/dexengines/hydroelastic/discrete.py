@@ -21,9 +21,9 @@ import numpy as np
 from numba import types
 
 from dexengines.hydroelastic.convex import back_substitute, factorise, solve
-from dexengines.hydroelastic.fields import COMPLIANT, RIGID
+from dexengines.hydroelastic.fields import MESH
 from dexengines.hydroelastic.problem import Problem, SolveStatus, Workspace, make_problem, make_workspace
-from dexengines.hydroelastic.surface import Surface, surface_kernel, surface_kernel_rigid
+from dexengines.hydroelastic.surface import Surface, surface_kernel
 from dexengines.hydroelastic.workspace import DEEP_A, DEEP_B, SURFACE
 from dexengines.kernels import KERNEL, entry, inner, load, tuple_type
 
@@ -184,16 +184,12 @@ def _pair_jacobian(s: Static, state: State, a: int, b: int, c: np.ndarray, p: Pr
             j += 1
         if sign == 0.0:
             continue
-        x = c[0] - state.subtree_com[root, 0]
-        y = c[1] - state.subtree_com[root, 1]
-        z = c[2] - state.subtree_com[root, 2]
-        w0, w1, w2 = state.cdof[dof, 0], state.cdof[dof, 1], state.cdof[dof, 2]
-        p.pair_J[k, 0, n] = sign * (state.cdof[dof, 3] + w1 * z - w2 * y)
-        p.pair_J[k, 1, n] = sign * (state.cdof[dof, 4] + w2 * x - w0 * z)
-        p.pair_J[k, 2, n] = sign * (state.cdof[dof, 5] + w0 * y - w1 * x)
-        p.pair_J[k, 3, n] = sign * w0
-        p.pair_J[k, 4, n] = sign * w1
-        p.pair_J[k, 5, n] = sign * w2
+        for axis in range(3):
+            u, v = (axis + 1) % 3, (axis + 2) % 3
+            cu, cv = c[u] - state.subtree_com[root, u], c[v] - state.subtree_com[root, v]
+            w = state.cdof[dof, u] * cv - state.cdof[dof, v] * cu
+            p.pair_J[k, axis, n] = sign * (state.cdof[dof, 3 + axis] + w)
+            p.pair_J[k, 3 + axis, n] = sign * state.cdof[dof, axis]
         p.pair_dof[k, n] = dof
         n += 1
     p.pair_ndof[k] = n
@@ -264,13 +260,7 @@ def find_surface(s: Static, state: State, contacts: Contacts, k: int, out: Surfa
         return 0
     a, b = s.geom_body[ga], s.geom_body[gb]
     Ra, Rb, pa, pb = state.xmat[a].reshape(3, 3), state.xmat[b].reshape(3, 3), state.xpos[a], state.xpos[b]
-    if s.geom_rigid[gb]:
-        return surface_kernel_rigid(
-            load(s.geom_mesh[ga], COMPLIANT), load(s.geom_mesh[gb], RIGID), Ra, pa, Rb, pb, out
-        )
-    return surface_kernel(
-        load(s.geom_mesh[ga], COMPLIANT), load(s.geom_mesh[gb], COMPLIANT), Ra, pa, Rb, pb, out
-    )
+    return surface_kernel(load(s.geom_mesh[ga], MESH), load(s.geom_mesh[gb], MESH), Ra, pa, Rb, pb, out)
 
 
 @inner(**KERNEL)

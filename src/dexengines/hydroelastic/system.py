@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import mujoco
 import numpy as np
@@ -56,19 +55,6 @@ class Geometry:
     """Coefficient of friction; the larger of two surfaces counts."""
     relaxation_time: float = 0.0
     """τ of the velocity-level dissipation [s]; the sum of two bodies counts."""
-
-
-class Wrench(NamedTuple):
-    """Contact wrench of two geometries."""
-
-    a: str
-    b: str
-    point_W: np.ndarray
-    """(3,) [m]"""
-    force_W: np.ndarray
-    """(3,) on b [N]"""
-    moment_W: np.ndarray
-    """(3,) on b, about ``point_W`` [N m]"""
 
 
 def moved(mesh: CompliantMesh | RigidMesh, R_BG: np.ndarray, p_BG: np.ndarray) -> CompliantMesh | RigidMesh:
@@ -182,15 +168,6 @@ class HydroelasticSystem:
             data.time += dt
         return self.status
 
-    def wrenches(self) -> list[Wrench]:
-        """Return the mean contact wrenches over the last step, at the poses it began with."""
-        result = []
-        for k in range(self.problem.counts[0]):
-            a, b = (self.geometries[i].name for i in self.static.pairs[self.contacts.pair[k]])
-            force, moment = (self.problem.impulse[k] / self.model.opt.timestep).reshape(2, 3).copy()
-            result.append(Wrench(a, b, self.contacts.point_W[k].copy(), force, moment))
-        return result
-
     def patches(self) -> list[Patch]:
         """Return the contact surfaces and mean wrenches of the last step, at the poses it began
         with.
@@ -198,15 +175,18 @@ class HydroelasticSystem:
         The surfaces are computed again.
         """
         result, out = [], SurfaceArrays()
-        for k, w in enumerate(self.wrenches()):
+        for k in range(self.problem.counts[0]):
             pair = self.static.pairs[self.contacts.pair[k]]
+            a, b = (self.geometries[i] for i in pair)
             pose = [
                 x
                 for i in self.static.geom_body[pair]
                 for x in (self.data.xmat[i].reshape(3, 3), self.data.xpos[i])
             ]
-            s = query(*(self.geometries[i].mesh for i in pair), *pose, out)
-            result.append(Patch(w.a, w.b, s.vertex_W.copy(), s.start.copy(), s.pressure.copy(), *w[2:]))
+            s = query(a.mesh, b.mesh, *pose, out)
+            force, moment = (self.problem.impulse[k] / self.model.opt.timestep).reshape(2, 3)
+            surface = s.vertex_W.copy(), s.start.copy(), s.pressure.copy()
+            result.append(Patch(a.name, b.name, *surface, self.contacts.point_W[k].copy(), force, moment))
         return result
 
     def reserve(self, pairs: int, faces: int) -> None:
