@@ -17,6 +17,9 @@ v_n = n̂·v_c (n̂ from A into B, v_n > 0 separates), v_t = v_c − v_n n̂,
   differs from the solution's normal impulses, these replace it and the problem is solved again, so
   that friction does not lag behind an impact. At convergence this is Coulomb's law.
 
+Where a body is one of revolution (``discrete.py``), v_n is n̂·v_c − q·ω with ω the relative angular
+velocity, and the normal force has the couple −q γ_n as well.
+
 Each face's force depends on one relative twist per body pair, so that faces only use 3- and
 6-vectors: the Hessian of a pair is 6×6 for any number of faces, and the linear system has the size
 of the velocity. Its Cholesky factor stays inside the envelope of A and the pairs: bodies that do
@@ -36,6 +39,9 @@ from dexengines.hydroelastic.problem import (
     NX,
     NY,
     NZ,
+    QX,
+    QY,
+    QZ,
     RX,
     RY,
     RZ,
@@ -77,12 +83,19 @@ def _face_velocity(face: np.ndarray, V: np.ndarray) -> tuple[float, float, float
     return V[0] + V[4] * rz - V[5] * ry, V[1] + V[5] * rx - V[3] * rz, V[2] + V[3] * ry - V[4] * rx
 
 
+@inner(forceinline=True, **KERNEL)
+def _left_out(face: np.ndarray, V: np.ndarray) -> float:
+    """Return the part of the normal velocity that does not change the pressure."""
+    return face[QX] * V[3] + face[QY] * V[4] + face[QZ] * V[5]
+
+
 @inner(**KERNEL)
 def _rank_one(
-    G: np.ndarray, a: float, mx: float, my: float, mz: float, rx: float, ry: float, rz: float
+    G: np.ndarray, a: float, m: tuple[float, ...], r: tuple[float, ...], q: tuple[float, ...]
 ) -> None:
-    """G (6, 6) += a m̃ m̃ᵀ, lower triangle, with m̃ = [m; r × m]."""
-    w = (mx, my, mz, ry * mz - rz * my, rz * mx - rx * mz, rx * my - ry * mx)
+    """G (6, 6) += a m̃ m̃ᵀ, lower triangle, with m̃ = [m; r × m − q]."""
+    c0, c1, c2 = r[1] * m[2] - r[2] * m[1], r[2] * m[0] - r[0] * m[2], r[0] * m[1] - r[1] * m[0]
+    w = (m[0], m[1], m[2], c0 - q[0], c1 - q[1], c2 - q[2])
     for i in range(6):
         s = a * w[i]
         for j in range(i + 1):
@@ -113,6 +126,7 @@ def pair_gradient_hessian(p: Problem, scheme: int, V: np.ndarray, G: np.ndarray)
     for k in range(p.counts[0]):
         Gk, Vk, out = G[k], V[k], p.impulse[k]
         Gk[:] = 0.0
+        turns, still, q = p.pair_turns[k], (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
         sx = sy = sz = mx = my = mz = 0.0
         # sums of b (I, [r]×, r²I − rrᵀ) over the faces whose stiffness has a part b I
         b0 = b1 = b2 = b3 = qxx = qyy = qzz = qxy = qxz = qyz = 0.0
@@ -123,6 +137,9 @@ def pair_gradient_hessian(p: Problem, scheme: int, V: np.ndarray, G: np.ndarray)
             vn = nx * vx + ny * vy + nz * vz
             tx, ty, tz = vx - vn * nx, vy - vn * ny, vz - vn * nz
             slip = np.sqrt(tx * tx + ty * ty + tz * tz)
+            if turns:
+                q = face[QX], face[QY], face[QZ]
+                vn -= q[0] * Vk[3] + q[1] * Vk[4] + q[2] * Vk[5]
             gn, b, sliding = _impulse(face, scheme, vn, slip)
             cn, ct, mu = face[CN], face[CT], face[MU]
             if gn <= 0.0 and (scheme == SAP or mu * face[N0] <= 0.0):
@@ -131,19 +148,25 @@ def pair_gradient_hessian(p: Problem, scheme: int, V: np.ndarray, G: np.ndarray)
             sx += fx
             sy += fy
             sz += fz
-            mx += ry * fz - rz * fy
-            my += rz * fx - rx * fz
-            mz += rx * fy - ry * fx
+            mx += ry * fz - rz * fy - gn * q[0]
+            my += rz * fx - rx * fz - gn * q[1]
+            mz += rx * fy - ry * fx - gn * q[2]
+            n, r = (nx, ny, nz), (rx, ry, rz)
             if sliding:
                 ux, uy, uz = tx / slip, ty / slip, tz / slip
                 if scheme == SAP:
                     a = cn / (1.0 + mu * mu * cn / ct)
-                    _rank_one(Gk, a, nx - mu * ux, ny - mu * uy, nz - mu * uz, rx, ry, rz)
+                    _rank_one(Gk, a, (nx - mu * ux, ny - mu * uy, nz - mu * uz), r, q)
                 elif gn > 0.0:
-                    _rank_one(Gk, cn, nx, ny, nz, rx, ry, rz)
-                _rank_one(Gk, b, ny * uz - nz * uy, nz * ux - nx * uz, nx * uy - ny * ux, rx, ry, rz)
+                    _rank_one(Gk, cn, n, r, q)
+                across = ny * uz - nz * uy, nz * ux - nx * uz, nx * uy - ny * ux
+                _rank_one(Gk, b, across, r, still)
             else:
-                _rank_one(Gk, (cn if gn > 0.0 else 0.0) - b, nx, ny, nz, rx, ry, rz)
+                normal = cn if gn > 0.0 else 0.0
+                if turns:
+                    _rank_one(Gk, normal, n, r, q)
+                    normal = 0.0
+                _rank_one(Gk, normal - b, n, r, still)
                 b0 += b
                 b1 += b * rx
                 b2 += b * ry
@@ -196,6 +219,7 @@ def _slope_along(
             slip = np.sqrt(tx * tx + ty * ty + tz * tz)
             wt = tx * wx + ty * wy + tz * wz  # slip × its rate
             w2 = wx * wx + wy * wy + wz * wz - wn * wn
+            vn, wn = vn - _left_out(face, U), wn - _left_out(face, dV[k])
             gn, b, sliding = _impulse(face, scheme, vn, slip)
             d1 += b * wt - gn * wn
             if sliding and slip > 0.0:
@@ -449,7 +473,7 @@ def _lag(p: Problem, V: np.ndarray, catch_up: float) -> float:
         for f in range(p.pair_start[k], p.pair_start[k + 1]):
             face = p.faces[f]
             vx, vy, vz = _face_velocity(face, V[k])
-            vn = face[NX] * vx + face[NY] * vy + face[NZ] * vz
+            vn = face[NX] * vx + face[NY] * vy + face[NZ] * vz - _left_out(face, V[k])
             gn = max((face[VHAT] - vn) * face[CN], 0.0)
             total += face[MU] * gn
             off += face[MU] * abs(gn - face[N0])

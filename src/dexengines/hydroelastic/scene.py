@@ -10,6 +10,7 @@ from dexengines.collision import Geom, body_name
 from dexengines.errors import EngineError
 from dexengines.forces import bare, contactless
 from dexengines.hydroelastic import shapes
+from dexengines.hydroelastic.discrete import Symmetry
 from dexengines.hydroelastic.fields import CompliantMesh, RigidMesh
 from dexengines.hydroelastic.meshing import compliant_mesh
 from dexengines.hydroelastic.problem import LAGGED, SAP, SolveStatus
@@ -56,6 +57,8 @@ class HydroelasticScene(Scene):
                 body=body_name(model, g.body),
                 mesh=moved(geom_mesh(g), g.R, g.p),
                 friction=g.friction,
+                symmetry=_symmetry(g),
+                frame=np.vstack([g.R.T, g.p]),
                 relaxation_time=g.material.relaxation_time,
             )
             for g in self.collision.geoms
@@ -122,6 +125,14 @@ class HydroelasticScene(Scene):
             area = float(np.linalg.norm(vector, axis=1).sum())
             result.append(self._report(a, b, patch.point_W, normal, gap, patch.force_W, area))
         return result
+
+
+def _symmetry(geom: Geom) -> Symmetry:
+    kinds = {"plane": Symmetry.PLANE, "sphere": Symmetry.BALL}
+    round_ends = geom.kind in ("cylinder", "capsule") or (
+        geom.kind == "ellipsoid" and geom.size[0] == geom.size[1]
+    )
+    return kinds.get(geom.kind, Symmetry.AXIS if round_ends else Symmetry.NONE)
 
 
 def geom_mesh(geom: Geom) -> CompliantMesh | RigidMesh:

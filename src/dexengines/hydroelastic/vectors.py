@@ -11,9 +11,14 @@ def dot(a, b):
 
 
 @inner(forceinline=True, **KERNEL)
+def cross(a, b):
+    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
+
+
+@inner(forceinline=True, **KERNEL)
 def turn(R, v):
     """Return R v."""
-    v0, v1, v2 = v
+    v0, v1, v2 = v[0], v[1], v[2]
     return (
         R[0, 0] * v0 + R[0, 1] * v1 + R[0, 2] * v2,
         R[1, 0] * v0 + R[1, 1] * v1 + R[1, 2] * v2,
@@ -24,7 +29,7 @@ def turn(R, v):
 @inner(forceinline=True, **KERNEL)
 def turn_back(R, v):
     """Return Rᵀ v."""
-    v0, v1, v2 = v
+    v0, v1, v2 = v[0], v[1], v[2]
     return (
         R[0, 0] * v0 + R[1, 0] * v1 + R[2, 0] * v2,
         R[0, 1] * v0 + R[1, 1] * v1 + R[2, 1] * v2,

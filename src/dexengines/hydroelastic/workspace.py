@@ -14,6 +14,11 @@ from dexengines.kernels import Stored
 DROP_ANGLE = 5 * math.pi / 8
 """A face whose normal turns further than this from a pressure gradient is dropped, since its
 pressure falls as the bodies approach (Drake's rule) [rad]."""
+LOAD_ANGLE = math.radians(85.0)
+"""Drop angle of faces that bear load in a step [rad]. A face at angle θ between normal and pressure
+gradient has the stiffness k = A ‖∇p‖ cos θ and stores (p A)²/2k: the energy and the way over which it
+pushes grow without bound as θ → 90°, while the pressure at the face comes from a depth p/‖∇p‖. At this
+angle they are 11 times those of a face that the pressure bears squarely."""
 FULL = -1
 """Returned by kernels when an array of the workspace is too small."""
 DEEP_A, DEEP_B, PAIRS, PEAKS = 0, 1, 2, 3
@@ -26,6 +31,8 @@ class Surface(NamedTuple):
 
     centroid_W: np.ndarray
     """(F, 3) [m]"""
+    centre_W: np.ndarray
+    """(F, 3) centres of pressure [m]"""
     nhat_W: np.ndarray
     """(F, 3) unit, from B into A"""
     area: np.ndarray
@@ -78,6 +85,7 @@ def workspace(faces: int = 1024, drop_angle: float = DROP_ANGLE) -> Surface:
     return Surface(
         np.zeros((faces, 3)),
         np.zeros((faces, 3)),
+        np.zeros((faces, 3)),
         np.zeros(faces),
         np.zeros(faces),
         np.zeros(faces),
@@ -115,6 +123,7 @@ class ContactSurface:
     def __getattr__(self, name: str) -> np.ndarray:
         if name in (
             "centroid_W",
+            "centre_W",
             "nhat_W",
             "area",
             "pressure",
