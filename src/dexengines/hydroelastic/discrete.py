@@ -57,6 +57,8 @@ class Symmetry(IntEnum):
 
 
 AXIS, BALL, PLANE = int(Symmetry.AXIS), int(Symmetry.BALL), int(Symmetry.PLANE)
+FEW = 12
+"""Polygons of a patch below which each is split; see :func:`_add_parts`."""
 UPRIGHT = 0.9
 """Cosine between axis and vertical above which the mesh of a body of revolution keeps one direction
 to the east instead of up."""
@@ -306,6 +308,53 @@ def _leave_out(s: Static, contacts: Contacts, g: int, push: tuple, p: Problem, p
 
 
 @inner(**KERNEL)
+def _add_face(
+    p: Problem,
+    contacts: Contacts,
+    face: int,
+    point: tuple,
+    normal: np.ndarray,
+    load: tuple,
+    g: float,
+) -> int:
+    """Write a face with this pressure and area; return the number of the next."""
+    pressure, area = load
+    row = p.faces[face]
+    for i in range(3):
+        row[i], row[3 + i], row[11 + i] = point[i], -normal[i], 0.0
+    contacts.pressure[face], contacts.area[face] = pressure, area
+    contacts.stiffness[face, 0] = g * area
+    contacts.stiffness[face, 1] = -pressure / g
+    return face + 1
+
+
+@inner(**KERNEL)
+def _add_parts(out: Surface, f: int, p: Problem, contacts: Contacts, face: int, g: float) -> int:
+    """Write the triangles between centroid and edges of polygon f, each at its centre of pressure, as
+    faces from ``face`` on; return the number of the next.
+
+    Polygons that are large within their patch need more points than one: the pressure's moment about
+    the centroid and its change as the bodies turn would be missing, and edges would gain energy.
+    """
+    n, slope, start, end = out.nhat_W[f], out.slope_W[f], out.start[f], out.start[f + 1]
+    c = out.centroid_W[f, 0], out.centroid_W[f, 1], out.centroid_W[f, 2]
+    pc = out.pressure[f]
+    for i in range(start, end):
+        j = i + 1 if i + 1 < end else start
+        a = out.vertex_W[i, 0] - c[0], out.vertex_W[i, 1] - c[1], out.vertex_W[i, 2] - c[2]
+        b = out.vertex_W[j, 0] - c[0], out.vertex_W[j, 1] - c[1], out.vertex_W[j, 2] - c[2]
+        area = 0.5 * dot(cross(a, b), (n[0], n[1], n[2]))
+        pa, pb = max(pc + dot(slope, a), 0.0), max(pc + dot(slope, b), 0.0)
+        total = pc + pa + pb
+        if area <= 0.0 or total <= 0.0:
+            continue
+        wa, wb = (total + pa) / (4.0 * total), (total + pb) / (4.0 * total)
+        x = c[0] + wa * a[0] + wb * b[0], c[1] + wa * a[1] + wb * b[1], c[2] + wa * a[2] + wb * b[2]
+        face = _add_face(p, contacts, face, x, n, (total / 3.0, area), g)
+    return face
+
+
+@inner(**KERNEL)
 def _add_pair(
     s: Static,
     state: State,
@@ -322,8 +371,6 @@ def _add_pair(
     ga, gb = s.pairs[k, 0], s.pairs[k, 1]
     rigid = s.geom_rigid[gb]
     faces = first
-    x = y = z = weight = 0.0
-    push = 0.0, 0.0, 0.0
     for f in range(n):
         pressure, area, g = out.pressure[f], out.area[f], out.grad_a[f]
         if not rigid:
@@ -333,24 +380,20 @@ def _add_pair(
             g = g * gb_n / (g + gb_n)
         if g <= 0.0 or out.grad_a[f] <= 0.0 or pressure <= 0.0 or area <= 0.0:
             continue
-        row = p.faces[faces]
-        for i in range(3):
-            row[i] = out.centre_W[f, i]
-            row[3 + i] = -out.nhat_W[f, i]
-            row[11 + i] = 0.0
-        carried = pressure * area
+        if n < FEW:
+            faces = _add_parts(out, f, p, contacts, faces, g)
+        else:
+            x = out.centroid_W[f, 0], out.centroid_W[f, 1], out.centroid_W[f, 2]
+            faces = _add_face(p, contacts, faces, x, out.nhat_W[f], (pressure, area), g)
+    x = y = z = weight = 0.0
+    push = 0.0, 0.0, 0.0
+    for f in range(first, faces):
+        row, area = p.faces[f], contacts.area[f]
+        carried = contacts.pressure[f] * area
         push = push[0] + carried * row[3], push[1] + carried * row[4], push[2] + carried * row[5]
-        x += area * row[0]
-        y += area * row[1]
-        z += area * row[2]
-        weight += area
-        contacts.pressure[faces] = pressure
-        contacts.area[faces] = area
-        contacts.stiffness[faces, 0] = g * area
-        contacts.stiffness[faces, 1] = -pressure / g
-        contacts.stiffness[faces, 2] = s.pair_relaxation[k]
+        x, y, z, weight = x + area * row[0], y + area * row[1], z + area * row[2], weight + area
+        contacts.stiffness[f, 2] = s.pair_relaxation[k]
         row[9] = s.pair_friction[k]
-        faces += 1
     if faces == first:
         return first
     point = contacts.point_W[pair]
@@ -405,7 +448,7 @@ def find_contacts(s: Static, state: State, out: Surface, p: Problem, contacts: C
     pairs = faces = 0
     for k in range(s.pairs.shape[0]):
         n = find_surface(s, state, contacts, k, out)
-        if n < 0 or faces + n > p.faces.shape[0]:
+        if n < 0 or faces + (8 * n if n < FEW else n) > p.faces.shape[0]:
             return TOO_MANY_FACES
         overrun[s.pairs[k, 0], 0] += out.status[DEEP_A]
         overrun[s.pairs[k, 1], 0] += out.status[DEEP_B]

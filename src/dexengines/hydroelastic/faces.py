@@ -1,4 +1,4 @@
-"""Faces of a contact surface: writing of polygons, their centres and pressures, and faces beyond a
+"""Faces of a contact surface: writing of polygons and pressures, and faces beyond a
 ridge of a body's field."""
 
 from __future__ import annotations
@@ -98,9 +98,9 @@ def lost_beyond(force, mean, label, n, first, body, t, direction, other):
 
 
 @inner(forceinline=True, **KERNEL)
-def write_polygon(poly, n, normal, rise, offset, R_WA, p_WA, out, face, corners):
-    """Write polygon ``poly[:n]`` with unit normal ``normal`` and pressure rise·x + offset, all in A's
-    frame, as face ``face`` with its corners from ``corners`` on.
+def write_polygon(poly, n, normal, R_WA, p_WA, out, face, corners):
+    """Write polygon ``poly[:n]`` with unit normal ``normal``, both in A's frame, as face ``face``
+    with its corners from ``corners`` on.
 
     Returns:
         number of corners, 0 for a face without area, FULL when the pool is too small; then the
@@ -127,37 +127,24 @@ def write_polygon(poly, n, normal, rise, offset, R_WA, p_WA, out, face, corners)
     if m < 3:
         return 0, 0.0, 0.0, 0.0
     x, y, z = poly[0, 0], poly[0, 1], poly[0, 2]
-    p = rise[0] * x + rise[1] * y + rise[2] * z + offset
-    b0, b1, b2 = poly[1, 0] - x, poly[1, 1] - y, poly[1, 2] - z
-    pb = rise[0] * b0 + rise[1] * b1 + rise[2] * b2
-    # sums over the fan of area, centroid, load and moment of the load about the first corner
-    area = c0 = c1 = c2 = load = l0 = l1 = l2 = 0.0
+    a0, a1, a2 = poly[1, 0] - x, poly[1, 1] - y, poly[1, 2] - z
+    area = c0 = c1 = c2 = 0.0
     for i in range(2, m):
-        d0, d1, d2 = poly[i, 0] - x, poly[i, 1] - y, poly[i, 2] - z
-        pd = rise[0] * d0 + rise[1] * d1 + rise[2] * d2
-        s = (b1 * d2 - b2 * d1) * n0 + (b2 * d0 - b0 * d2) * n1 + (b0 * d1 - b1 * d0) * n2
+        b0, b1, b2 = poly[i, 0] - x, poly[i, 1] - y, poly[i, 2] - z
+        s = (a1 * b2 - a2 * b1) * n0 + (a2 * b0 - a0 * b2) * n1 + (a0 * b1 - a1 * b0) * n2
         area += s
-        c0 += s * (b0 + d0)
-        c1 += s * (b1 + d1)
-        c2 += s * (b2 + d2)
-        load += s * (p + (pb + pd) / 3.0)
-        wb, wd = s * (4.0 * p + 2.0 * pb + pd), s * (4.0 * p + pb + 2.0 * pd)
-        l0 += wb * b0 + wd * d0
-        l1 += wb * b1 + wd * d1
-        l2 += wb * b2 + wd * d2
-        b0, b1, b2, pb = d0, d1, d2, pd
+        c0 += s * (a0 + b0)
+        c1 += s * (a1 + b1)
+        c2 += s * (a2 + b2)
+        a0, a1, a2 = b0, b1, b2
     if not area > 0.0:
         return 0, 0.0, 0.0, 0.0
-    third = 1.0 / (3.0 * area)
-    c0, c1, c2 = x + c0 * third, y + c1 * third, z + c2 * third
-    twelfth = 1.0 / (12.0 * load) if load > 0.0 else 0.0
-    l0, l1, l2 = x + l0 * twelfth, y + l1 * twelfth, z + l2 * twelfth
+    c0, c1, c2 = x + c0 / (3.0 * area), y + c1 / (3.0 * area), z + c2 / (3.0 * area)
     out.area[face] = 0.5 * area
     for j in range(3):
         r0, r1, r2, o = R_WA[j, 0], R_WA[j, 1], R_WA[j, 2], p_WA[j]
         out.nhat_W[face, j] = r0 * n0 + r1 * n1 + r2 * n2
         out.centroid_W[face, j] = r0 * c0 + r1 * c1 + r2 * c2 + o
-        out.centre_W[face, j] = r0 * l0 + r1 * l1 + r2 * l2 + o
         for i in range(m):
             out.vertex_W[corners + i, j] = r0 * poly[i, 0] + r1 * poly[i, 1] + r2 * poly[i, 2] + o
     out.start[face + 1] = corners + m

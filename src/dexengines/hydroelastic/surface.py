@@ -255,7 +255,7 @@ def trace_surface(pa, pb, R_WA, p_WA, out, tail):
         if faces >= len(out.area):
             result = FULL
             break
-        m, x, y, z = write_polygon(poly, n, normal, a, pa.element[ta, 19], R_WA, p_WA, out, faces, corners)
+        m, x, y, z = write_polygon(poly, n, normal, R_WA, p_WA, out, faces, corners)
         pressure = dot(a, (x, y, z)) + pa.element[ta, 19]
         if m <= 0 or (pressure <= snap and not rigid):  # no area, or the boundaries lie on each other
             result = min(m, 0)

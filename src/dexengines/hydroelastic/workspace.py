@@ -31,8 +31,6 @@ class Surface(NamedTuple):
 
     centroid_W: np.ndarray
     """(F, 3) [m]"""
-    centre_W: np.ndarray
-    """(F, 3) centres of pressure [m]"""
     nhat_W: np.ndarray
     """(F, 3) unit, from B into A"""
     area: np.ndarray
@@ -85,7 +83,6 @@ def workspace(faces: int = 1024, drop_angle: float = DROP_ANGLE) -> Surface:
     return Surface(
         np.zeros((faces, 3)),
         np.zeros((faces, 3)),
-        np.zeros((faces, 3)),
         np.zeros(faces),
         np.zeros(faces),
         np.zeros(faces),
@@ -123,7 +120,6 @@ class ContactSurface:
     def __getattr__(self, name: str) -> np.ndarray:
         if name in (
             "centroid_W",
-            "centre_W",
             "nhat_W",
             "area",
             "pressure",
