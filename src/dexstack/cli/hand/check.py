@@ -17,8 +17,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "check",
         help="check a hand: inertias, limits, contacts, reach, strength, servo",
         description="Check a hand, packaged, added or straight from a robot file: inertias, limits, "
-        "coupling, self-contact, reach of the fingertips, largest mass to turn, and the servo's response to a "
-        "step in every plant against that of the linear model. Exit code 1 if something is implausible.",
+        "coupling, self-contact, reach of the fingertips, largest mass to turn, and the servo's response to "
+        "a step in every plant against that of the linear model. Exit code 1 if something is implausible.",
     )
     p.add_argument("hand", metavar="NAME|FILE", help="name, a hand's YAML, or a URDF or MJCF")
     p.add_argument(
