@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # for what the tests share
-from emulated import HAND, PATIENT, SERVO, Emulator, Tap, Watch
+from emulated import HAND, PATIENT, SERVO, Emulator, Watch
 
 from dexstack.hand.allegro.can_hand import CanHand
 from dexstack.hand.params import BusParams, CanHandParams
@@ -64,10 +64,3 @@ def driver(bus: BusParams) -> Callable[..., Watch]:
         return Watch(link, ServoLaw(HAND, SERVO, watch=WatchParams(frozen_ticks=1_000_000)))
 
     return make
-
-
-@pytest.fixture
-def tap(bus: BusParams) -> Iterator[Tap]:
-    tap = Tap(bus)
-    yield tap
-    tap.close()

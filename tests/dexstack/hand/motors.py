@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from stepped import IN_SIMULATED_TIME, PERIOD, Stepped
 
 pytest.importorskip("dynamixel_sdk")
 
-from dexstack.hand.driver import HandDriver
 from dexstack.hand.emulated.dynamixel import EmulatedMotors
 from dexstack.hand.emulated.leap import SimulatedLine
 from dexstack.hand.emulated.plant import WEIGHTLESS, HandPlant
@@ -22,7 +22,6 @@ from dexstack.hand.watch import WatchParams
 from dexstack.model.hand import load_hand
 
 LEAP = load_hand("leap_right")
-PERIOD = 0.003
 TARGET = LEAP.home + np.where(LEAP.home < 0.5 * (LEAP.lower + LEAP.upper), 0.2, -0.2)
 """Away from the nearer limits."""
 
@@ -42,29 +41,16 @@ def line(
 
 def link(on: SimulatedLine, motors: MotorParams | None = None, **params: Any) -> LeapHand:
     """A driver's link to them."""
-    settings = CanHandParams(**{"realtime_priority": 0, "calibration_dir": "/nonexistent", **params})
+    settings = CanHandParams(**{**IN_SIMULATED_TIME, **params})
     return LeapHand(LEAP, BusParams("pty", "/emulated"), settings, motors, on.open)
 
 
-class Driven(HandDriver):
-    """A driver that is its own thread."""
+class Driven(Stepped):
+    """A driver of a line with emulated motors."""
 
     def __init__(self, on: SimulatedLine, motors: MotorParams | None = None, **params: Any) -> None:
         watch = wiring_of(LEAP).watch(WatchParams())
-        super().__init__(link(on, motors, **params), ServoLaw(LEAP, ServoParams(), None, watch))
-        self.on = on
-
-    def __enter__(self) -> Driven:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-        assert self.on.hand.over_limit == 0, "a current above its limit was on the line"
+        super().__init__(on, link(on, motors, **params), ServoLaw(LEAP, ServoParams(), None, watch))
 
     def push(self, seconds: float, q: np.ndarray = TARGET) -> None:
         """Command ``q`` for so long, or until there is a fault."""

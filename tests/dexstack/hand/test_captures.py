@@ -116,12 +116,6 @@ def test_parameters_say_which_status_bits_are_faults(status, params, driven):
         assert not on.hand.servo
 
 
-def test_the_period_of_temperatures_is_a_parameter():
-    on = replayed({}, HAND.home)
-    with Driven(on, temperature_period=1000):
-        assert on.set()["periods"] == [3, 0, 1000]
-
-
 def test_joint_angles_that_do_not_come_by_themselves_are_requested():
     on = replayed({}, HAND.home, silent_while_off=True)
     hand = Driven(on)
@@ -131,13 +125,9 @@ def test_joint_angles_that_do_not_come_by_themselves_are_requested():
         hand.enable()
         hand.push(0.3)
         assert hand.fault is None and hand.servo.mode is ServoMode.TRACK
-        assert not any(f.remote and 0x20 <= f.id >> 2 < 0x24 for f in heard(on, hand)), "only while it is off"
-
-
-def heard(on: LockstepComputer, hand: Driven) -> list[Frame]:
-    on.heard = []
-    hand.push(0.1)
-    return on.heard
+        on.heard = []
+        hand.push(0.1)
+        assert not any(f.remote and 0x20 <= f.id >> 2 < 0x24 for f in on.heard), "only while it is off"
 
 
 def test_a_capture_of_an_emulated_hand_is_replayed(tmp_path):

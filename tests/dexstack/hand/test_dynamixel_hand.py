@@ -13,15 +13,11 @@ from dexstack.hand.emulated.plant import WEIGHTLESS, HandPlant
 from dexstack.hand.leap import protocol as dynamixel
 from dexstack.hand.leap.line import LineError
 from dexstack.hand.leap.protocol import Decoder, Instruction, Packet, Table, encode
-from dexstack.hand.link import FaultKind, HandFault, Link
+from dexstack.hand.link import FaultKind, HandFault
 from dexstack.hand.params import MotorParams
 from dexstack.hand.servo import ServoMode
 
 KT = dynamixel.MOTORS["XC330-M288"].torque_constant
-
-
-def test_it_is_a_link():
-    assert isinstance(link(line()), Link)
 
 
 def test_start_up_leaves_torque_on_without_current_and_close_takes_it_away():
@@ -271,10 +267,6 @@ def test_a_stop_while_it_is_started():
         hand.start(lambda: True)
     assert caught.value.kind is FaultKind.STOPPED and not on.hand.servo
     hand.close()
-
-
-def test_reading_before_there_is_a_line_says_nothing():
-    assert link(line()).read(0.001) is None
 
 
 def test_a_motor_whose_torque_goes_on_with_a_goal_is_refused():

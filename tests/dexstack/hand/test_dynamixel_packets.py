@@ -141,14 +141,6 @@ def test_the_sdk_reads_what_we_send(data):
     assert (bytes(read), result, error) == (data, sdk.COMM_SUCCESS, 0x80)
 
 
-def test_no_command_holds_what_the_sdk_would_have_to_stuff():
-    """Two bytes at the upper end of a position are zero over a whole turn, as in a current that is
-    positive."""
-    hand = load_hand("leap_right")
-    counts = np.concatenate([dynamixel.angle_to_counts(limit) for limit in (hand.lower, hand.upper)])
-    assert counts.min() >= 0 and counts.max() < 1 << 16
-
-
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_every_joint_has_its_own_motor_and_swings_come_first(side):
     names = load_hand(f"leap_{side}").joint_names

@@ -1,5 +1,4 @@
-"""A driver in front of an emulated hand in simulated time: no process, no bus, no clock, the same
-numbers every time."""
+"""A driver in front of an emulated Allegro hand in simulated time."""
 
 from __future__ import annotations
 
@@ -7,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 from emulated import BACK, HAND, PUSH, SERVO
+from stepped import IN_SIMULATED_TIME, PERIOD, Stepped
 
 from dexstack.hand.allegro.can_hand import CanHand
-from dexstack.hand.driver import HandDriver, Turn
+from dexstack.hand.driver import Turn
 from dexstack.hand.emulated.allegro import EmulatedHand
 from dexstack.hand.emulated.lockstep import LockstepComputer
 from dexstack.hand.emulated.plant import WEIGHTLESS, HandPlant
@@ -21,7 +20,6 @@ from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
 from dexstack.hand.watch import WatchParams
 from dexstack.model.hand import load_hand
 
-PERIOD = 0.003
 WITHIN = 0.1
 """How soon a hand with a fault must be limp [s]."""
 COMMAND_PERIOD = 0.02
@@ -36,8 +34,8 @@ def computer(
     return LockstepComputer(hand, plant or HandPlant(model, WEIGHTLESS))
 
 
-class Driven(HandDriver):
-    """A driver that is its own thread; it remembers its turns and where the joints were."""
+class Driven(Stepped):
+    """A driver of a computer with an emulated hand; it remembers its turns and where the joints were."""
 
     def __init__(
         self,
@@ -49,25 +47,12 @@ class Driven(HandDriver):
         **params: Any,
     ) -> None:
         side = side or ("left" if on.hand.left else "right")
-        settings = CanHandParams(**{"realtime_priority": 0, "calibration_dir": "/nonexistent", **params})
+        settings = CanHandParams(**{**IN_SIMULATED_TIME, **params})
         link = CanHand(side, BusParams("virtual", "wired"), settings, on)
-        super().__init__(link, ServoLaw(load_hand(side), servo, gravity, watch))
-        self.on = on
+        super().__init__(on, link, ServoLaw(load_hand(side), servo, gravity, watch))
         self.turns: list[Turn] = []
         self.travelled: list[np.ndarray] = []
         self.low = self.high = on.plant.joint_position.copy()
-
-    def __enter__(self) -> Driven:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-        assert self.on.hand.over_limit == 0, "a torque above a limit was on the bus"
 
     def run(self, seconds: float, until: Callable[[], Any] = lambda: False) -> bool:
         """Turn for a while, or until something is true; whether it was."""
@@ -121,9 +106,3 @@ class Driven(HandDriver):
         assert self.fault is None and state["servo"] and state["limp"], "enabled without a command"
         self.push(0.15, BACK)
         assert not self.on.set()["limp"] and self.servo.mode is ServoMode.TRACK
-
-
-@pytest.fixture
-def hand() -> LockstepComputer:
-    """A good one."""
-    return computer()
