@@ -54,12 +54,6 @@ def test_one_core_is_kept_and_given_back():
     assert os.sched_getaffinity(0) == before
 
 
-@pytest.mark.parametrize("argv", [["--core", "4096"], ["--params", "nowhere.yaml"]])
-def test_unusable_arguments_exit_2(argv, capsys):
-    assert main(["bench", "mpc", *argv]) == 2
-    assert argv[0] in (err := capsys.readouterr().err) or "nowhere.yaml" in err
-
-
 @pytest.mark.parametrize(
     "argv", [["mpc", "--solves", "0"], ["mpc", "--seed", "-1"], ["pose-estimator", "--seconds", "0"]]
 )

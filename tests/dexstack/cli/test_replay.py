@@ -1,7 +1,5 @@
 """``dexstack replay`` of recordings; bags are in tests/dexstack/nodes/test_bags.py."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

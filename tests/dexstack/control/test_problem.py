@@ -187,15 +187,6 @@ def test_integration_agrees_with_scipy(angle):
         np.testing.assert_allclose(ours * np.sign(ours @ theirs), theirs, atol=1e-12)
 
 
-def test_integration_stays_unit_over_many_steps_in_single_precision():
-    quat = jnp.asarray([1, 0, 0, 0], jnp.float32)
-    step = jnp.asarray([0.01, -0.02, 0.015], jnp.float32)
-    quat = jax.lax.fori_loop(0, 5000, lambda _, q: integrate_quaternion(q, step), quat)
-    assert quat.dtype == jnp.float32 and np.linalg.norm(quat) == pytest.approx(1.0, abs=1e-6)
-    exact = Rotation.from_rotvec(5000 * np.asarray(step, float)).as_quat(scalar_first=True)
-    assert abs(exact @ np.asarray(quat, float)) == pytest.approx(1.0, abs=1e-4)
-
-
 @pytest.mark.parametrize("angle", [0.0, 1e-7, 1e-3, 0.5])
 def test_integration_has_the_derivative_of_the_exponential(angle):
     quat, rotation = unit(np.array([0.3, -0.5, 0.7, 0.2])), angle * unit(np.array([1.0, 2.0, -1.0]))

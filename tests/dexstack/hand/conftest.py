@@ -1,7 +1,5 @@
 """Fixtures of the hand tests: a bus, emulated hands and drivers on it."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import sys

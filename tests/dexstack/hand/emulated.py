@@ -1,7 +1,5 @@
 """An emulated hand in a process of its own, and a driver in front of it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket

@@ -1,7 +1,5 @@
 """Emulated LEAP motors on a pseudo-terminal, in a process of their own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from emulated import HandProcess, until

@@ -1,7 +1,5 @@
 """A driver in front of emulated LEAP motors in simulated time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ hundred bytes for the time of the call; results (angles, torques, target, speed)
 python-can makes a ``can.Message`` for every frame, eight of them in a tick.
 """
 
-from __future__ import annotations
-
 import gc
 import tracemalloc
 from collections import deque

@@ -1,8 +1,6 @@
 """The driver in front of an emulated hand: start-up and shut-down frame by frame, identity,
 conversion, calibration."""
 
-from __future__ import annotations
-
 import os
 import time
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Frames captured on real Allegro hands against the decoder, the driver and the emulated hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """Commissioning passes good hands with weight, dry friction and backlash, and names wrong wirings
 after little motion. More of both: ``tests/acceptance/commissioning.py``."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from emulated import HAND

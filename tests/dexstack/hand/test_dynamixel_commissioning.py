@@ -1,7 +1,5 @@
 """Commissioning and calibration of a LEAP hand: what they find, and what only a person sees."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from motors import LEAP, line, link

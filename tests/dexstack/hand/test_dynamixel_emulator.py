@@ -1,8 +1,6 @@
 """The emulated motors: their firmware, on a pseudo-terminal with dynamixel-sdk at the other end,
 and when the host dies."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

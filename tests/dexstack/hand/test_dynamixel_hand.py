@@ -1,7 +1,5 @@
 """The driver in front of emulated LEAP motors: start-up, torques, every fault, every way out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

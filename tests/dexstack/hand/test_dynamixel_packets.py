@@ -1,8 +1,6 @@
 """Packets against the examples of the Dynamixel protocol 2.0 e-manual, and against
 dynamixel-sdk."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -5,8 +5,6 @@ Everything but processes is tested in simulated time here; killed processes are 
 torque frame of any test exceeds a limit.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from emulated import BACK, HAND, PUSH

@@ -1,8 +1,6 @@
 """Processes that die or hang: the guard takes the torque away. How soon is for ``dexstack bench
 faults``, on a machine fit for it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,8 +1,6 @@
 """The driver against a V4 and a V5 written down in bytes: the hand of these tests uses nothing of the
 protocol module."""
 
-from __future__ import annotations
-
 import threading
 
 import can

@@ -1,7 +1,5 @@
 """The servo on the simulated hand: it holds against gravity and follows a step."""
 
-from __future__ import annotations
-
 import numpy as np
 from emulated import HAND, PUSH
 from wired import Driven, computer

@@ -1,8 +1,6 @@
 """Every way in which a hand can be wired wrongly ends with the servo off before a joint has gone 5
 degrees away from its targets."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from emulated import HAND

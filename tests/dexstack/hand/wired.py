@@ -1,7 +1,5 @@
 """A driver in front of an emulated Allegro hand in simulated time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Symmetry: groups of known bodies, and the nearest of orientations that look alike."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import trimesh

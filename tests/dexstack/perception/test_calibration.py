@@ -1,7 +1,5 @@
 """Camera pose, tag layout and printed sheets, each against its ground truth."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 

@@ -1,7 +1,5 @@
 """Camera pose and joint zeros from tags on the fingertips, against ground truth."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """The RealSense camera, with a software device in place of the hardware."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

@@ -1,7 +1,6 @@
 """The palm task: goals, noise, judgement, and its cost against the published formulas."""
 
 import itertools
-from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -190,12 +189,6 @@ def test_the_cost_is_the_published_one():
         assert float(jnp.sum(residuals[1] ** 2)) == pytest.approx(
             0.7 * np.sum((tips - p) ** 2) + 0.2 * c_goal, rel=1e-4
         )
-
-
-def test_released_weights_have_no_attraction_to_the_object():
-    w = PalmWeights()
-    released = PalmTurn().released(w)
-    assert released == replace(w, contact_weight=0.0) and w.contact_weight > 0
 
 
 @pytest.mark.parametrize("angle", [0.0, 1e-8, 1e-4, 0.5, 3.0, np.pi])
