@@ -74,24 +74,6 @@ def test_the_rollouts_it_recorded_teach_again_and_the_theta_it_saved_is_taken(le
     assert again[-1]["update"]["loss_after"] <= again[-1]["update"]["loss_before"]
 
 
-@pytest.mark.parametrize(
-    ("argv", "complaint"),
-    [
-        (["--from", "nowhere.mcap"], "cannot read the bag nowhere.mcap"),
-        (["--from", "nowhere.npz"], "cannot read the recording nowhere.npz"),
-        (["--require", "0.5"], "--require needs --evaluate"),
-        (["--from", "a.npz", "--repeat", "2"], "--from learns once"),
-        (["--start", "nobody"], "no θ 'nobody'"),
-        (["--object", "duck"], "unknown object 'duck'"),
-    ],
-)
-def test_unusable_input_is_one_sentence(argv, complaint, capsys, monkeypatch):
-    monkeypatch.setattr("dexstack.control.planners.gauss_newton.Mpc.warm_up", lambda *_: 0.0)
-    assert main(["learn", *argv]) == 2
-    err = capsys.readouterr().err
-    assert complaint in err and "Traceback" not in err
-
-
 def test_the_interval_is_students():
     values = np.array([[1.0, 5.0], [2.0, 5.0], [3.0, 5.0]])
     mean, half = interval(values)

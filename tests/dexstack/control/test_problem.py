@@ -213,13 +213,3 @@ def test_a_free_joint_moves_as_its_spring_and_damper():
         q += h / n * k * (u - q) / d
     b = force(theta, jnp.full(16, u))
     assert float(b[OBJECT_DOF] / (theta.stiffness[0] / theta.cover[0])) == pytest.approx(q, rel=1e-4)
-
-
-def test_a_free_object_falls_by_gravity_over_its_scaled_inertia():
-    h, scale = 0.1, 10.0
-    theta = physical_params(0.2, np.diag([1e-4, 2e-4, 3e-4]), 0.5, np.ones(16), np.ones(16), h, scale, 100.0)
-    scene = Scene(0)
-    problem = scene.problem(jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), theta))
-    dq = np.asarray(force(theta, jnp.zeros(16))) / np.asarray(problem.Q)
-    np.testing.assert_allclose(dq[:6], [0, 0, -9.81 * h**2 / scale, 0, 0, 0], rtol=1e-5)
-    np.testing.assert_allclose(problem.Q[3:6], scale * np.array([1e-4, 2e-4, 3e-4]) / h**2, rtol=1e-5)
