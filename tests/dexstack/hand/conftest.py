@@ -2,21 +2,17 @@
 
 import itertools
 import os
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # for what the tests share
-from emulated import HAND, PATIENT, SERVO, Emulator, Watch
 
 from dexstack.hand.allegro.can_hand import CanHand
 from dexstack.hand.params import BusParams, CanHandParams
 from dexstack.hand.servo import ServoLaw
 from dexstack.hand.watch import WatchParams
 from dexstack.process.realtime import drop_realtime
+from tests.dexstack.hand.emulated import HAND, PATIENT, SERVO, Emulator, Watch
 
 _channels = itertools.count()
 

@@ -60,20 +60,11 @@ class HandProcess:
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
 
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        self._close_pipes()
-
     def close(self) -> None:
         if self.process.poll() is None:
             assert self.set()["over_limit"] == 0, "a torque above a limit was on the bus"
             self.process.stdin.close()
             assert self.process.wait(10.0) == 0
-            self._close_pipes()
-
-    def _close_pipes(self) -> None:
-        self.process.stdin.close()
         self.process.stdout.close()
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from emulated import HandProcess, until
+from tests.dexstack.hand.emulated import HandProcess, until
 
 
 class Process(HandProcess):

@@ -9,13 +9,13 @@ import sys
 import tracemalloc
 
 import numpy as np
-from emulated import HAND, PUSH
-from stepped import PERIOD
-from wired import Driven, computer
 
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
 from dexstack.hand.watch import UNWATCHED, WatchParams
 from dexstack.model.gravity import GravityCompensation
+from tests.dexstack.hand.emulated import HAND, PUSH
+from tests.dexstack.hand.stepped import PERIOD
+from tests.dexstack.hand.wired import Driven, computer
 
 AT_ONCE = 4096
 """Most that a step may hold at any moment beyond what it held at its beginning [bytes]."""

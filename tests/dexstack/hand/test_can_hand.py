@@ -8,8 +8,6 @@ from types import SimpleNamespace
 import can
 import numpy as np
 import pytest
-from emulated import HAND, PUSH, until
-from wired import WITHIN, Driven, computer
 
 from dexstack.hand.allegro import protocol
 from dexstack.hand.allegro.bus import CanBus
@@ -21,6 +19,8 @@ from dexstack.hand.link import FaultKind, HandFault
 from dexstack.hand.params import BusParams, CanHandParams
 from dexstack.hand.servo import ServoMode
 from dexstack.hand.states import HandState
+from tests.dexstack.hand.emulated import HAND, PUSH, until
+from tests.dexstack.hand.wired import WITHIN, Driven, computer
 
 
 def test_an_exception_leaves_the_hand_limp():
@@ -145,12 +145,6 @@ def test_a_hand_that_must_not_be_driven_is_refused(who, faults, message, mend):
     assert mend in caught.value.remedy
     state = hand.set()
     assert not state["servo"] and state["largest"] == 0.0 and state["periods"] == [0, 0, 0]
-
-
-def test_no_hand_is_one_sentence(driver):
-    with pytest.raises(HandFault, match="no hand on udp_multicast") as caught, driver():
-        pass
-    assert caught.value.kind is FaultKind.NO_ANSWER and "switch the hand on" in caught.value.remedy
 
 
 @pytest.mark.parametrize(

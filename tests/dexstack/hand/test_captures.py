@@ -5,8 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from emulated import HAND
-from wired import Driven
 
 from dexstack.hand.allegro import protocol
 from dexstack.hand.allegro.capture import capture, contents, read_capture, write_capture
@@ -17,6 +15,8 @@ from dexstack.hand.emulated.lockstep import LockstepComputer
 from dexstack.hand.emulated.plant import WEIGHTLESS, HandPlant
 from dexstack.hand.params import BusParams, FaultParams
 from dexstack.hand.servo import ServoMode
+from tests.dexstack.hand.emulated import HAND
+from tests.dexstack.hand.wired import Driven
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "allegro"
 V4 = FOLDER / "v4-right.log"

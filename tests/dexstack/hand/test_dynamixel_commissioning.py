@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from motors import LEAP, line, link
-from test_wiring import gains
 
 from dexstack.errors import ConfigError
 from dexstack.hand.calibration import HELD_OUT, StopSweep, save_offsets
 from dexstack.hand.commissioning import LARGEST_TORQUE, Miswired, check_at_rest, commission
 from dexstack.hand.emulated.plant import SweptPlant
+from tests.dexstack.hand.motors import LEAP, line, link
+from tests.dexstack.hand.test_wiring import gains
 
 SPAN = 5.0
 """No joint moves by more than that [°]."""

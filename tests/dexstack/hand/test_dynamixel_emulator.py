@@ -10,14 +10,14 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from leap_process import Process
-from motors import LEAP, line
 
 from dexstack.errors import ConfigError
 from dexstack.hand.emulated.dynamixel import EmulatedMotors
 from dexstack.hand.emulated.leap import PtyLoop, from_arguments
 from dexstack.hand.leap import protocol as dynamixel
 from dexstack.hand.leap.protocol import Decoder, Instruction, Packet, Table, encode
+from tests.dexstack.hand.leap_process import Process
+from tests.dexstack.hand.motors import LEAP, line
 
 
 def tell(

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from motors import LEAP, PERIOD, TARGET, Driven, line, link
 
 from dexstack.hand.emulated.plant import WEIGHTLESS, HandPlant
 from dexstack.hand.leap import protocol as dynamixel
@@ -14,6 +13,8 @@ from dexstack.hand.leap.protocol import Decoder, Instruction, Packet, Table, enc
 from dexstack.hand.link import FaultKind, HandFault
 from dexstack.hand.params import BusParams, CanHandParams, MotorParams
 from dexstack.hand.servo import ServoMode
+from tests.dexstack.hand.motors import LEAP, TARGET, Driven, line, link
+from tests.dexstack.hand.stepped import PERIOD
 
 KT = dynamixel.MOTORS["XC330-M288"].torque_constant
 

@@ -7,12 +7,12 @@ torque frame of any test exceeds a limit.
 
 import numpy as np
 import pytest
-from emulated import BACK, HAND, PUSH
-from wired import WITHIN, Driven, computer
 
 from dexstack.hand.allegro.bus import BusError, Trouble
 from dexstack.hand.link import FaultKind, HandFault
 from dexstack.hand.servo import ServoMode
+from tests.dexstack.hand.emulated import BACK, HAND, PUSH
+from tests.dexstack.hand.wired import WITHIN, Driven, computer
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,13 @@
 """The servo on the simulated hand: it holds against gravity and follows a step."""
 
 import numpy as np
-from emulated import HAND, PUSH
-from wired import Driven, computer
 
 from dexstack.hand.servo import ServoParams
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.objects import load_object
 from dexstack.plants.mujoco import MujocoPlant
+from tests.dexstack.hand.emulated import HAND, PUSH
+from tests.dexstack.hand.wired import Driven, computer
 
 AWAY = np.array([0.0, 0.0, -1.0, 1.0, 0.0, 0.0, 0.0])
 """Pose of the object, which is not part of these tests."""

@@ -4,23 +4,20 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from emulated import BACK, HAND, PUSH, SERVO
-from stepped import IN_SIMULATED_TIME, PERIOD, Stepped
 
 from dexstack.hand.allegro.can_hand import CanHand
-from dexstack.hand.driver import Turn
 from dexstack.hand.emulated.allegro import EmulatedHand
 from dexstack.hand.emulated.lockstep import LockstepComputer
 from dexstack.hand.emulated.plant import WEIGHTLESS, HandPlant
-from dexstack.hand.link import FaultKind
 from dexstack.hand.params import BusParams, CanHandParams, EmulatedHandParams, FaultParams
-from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
+from dexstack.hand.servo import ServoLaw, ServoParams
 from dexstack.hand.watch import WatchParams
 from dexstack.model.hand import load_hand
+from tests.dexstack.hand.emulated import BACK, HAND, PUSH, SERVO
+from tests.dexstack.hand.stepped import IN_SIMULATED_TIME, PERIOD, Stepped
 
 WITHIN = 0.1
 """How soon a hand with a fault must be limp [s]."""
-COMMAND_PERIOD = 0.02
 
 
 def computer(
@@ -33,7 +30,10 @@ def computer(
 
 
 class Driven(Stepped):
-    """A driver of a computer with an emulated hand; it remembers its turns and where the joints were."""
+    """A driver of a computer with an emulated hand; it knows where its targets were."""
+
+    target = PUSH
+    back = BACK
 
     def __init__(
         self,
@@ -48,26 +48,7 @@ class Driven(Stepped):
         settings = CanHandParams(**{**IN_SIMULATED_TIME, **params})
         link = CanHand(side, BusParams("virtual", "wired"), settings, on)
         super().__init__(on, link, ServoLaw(load_hand(side), servo, gravity, watch))
-        self.turns: list[Turn] = []
-        self.travelled: list[np.ndarray] = []
         self.low = self.high = on.plant.joint_position.copy()
-
-    def run(self, seconds: float, until: Callable[[], Any] = lambda: False) -> bool:
-        """Turn for a while, or until something is true; whether it was."""
-        end = self.on.t + seconds
-        while self.on.t < end - 1e-9 and not until():
-            turn = self.turn(PERIOD)
-            if turn is not None:
-                self.turns.append(turn)
-            self.travelled.append(self.on.plant.joint_position.copy())
-        return bool(until())
-
-    def push(self, seconds: float, q: Any = PUSH, stamp: Callable[[], float | None] = lambda: None) -> None:
-        """The same with 50 commands per second."""
-        end = self.on.t + seconds
-        while self.on.t < end - 1e-9:
-            self.command(q, stamp())
-            self.run(min(COMMAND_PERIOD, end - self.on.t))
 
     def follow(self, targets: Callable[[float], np.ndarray], seconds: float) -> bool:
         """Command ``targets(t)`` (16,) [rad] at every turn; True as soon as there is a fault."""
@@ -92,15 +73,3 @@ class Driven(Stepped):
         assert state["limp"] and state["limp_since"] - start <= seconds, (
             f"limp after {state['limp_since'] or np.inf - start:.3f} s"
         )
-
-    def wait_fault(self, kind: FaultKind) -> None:
-        assert self.run(2.0, lambda: self.fault), "no fault"
-        assert self.fault.kind is kind and str(self.fault) and self.fault.remedy
-
-    def recover(self) -> None:
-        """On request, and with a new command only."""
-        self.enable()
-        state = self.on.set()
-        assert self.fault is None and state["servo"] and state["limp"], "enabled without a command"
-        self.push(0.15, BACK)
-        assert not self.on.set()["limp"] and self.servo.mode is ServoMode.TRACK

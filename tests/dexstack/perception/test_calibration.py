@@ -7,7 +7,6 @@ import cv2
 import matplotlib as mpl
 import numpy as np
 import pytest
-from studio import Studio, any_pose
 
 from dexstack.cli.main import main
 from dexstack.config import make_params
@@ -22,6 +21,7 @@ from dexstack.perception.se3 import Transform, difference, exp
 from dexstack.perception.sheet import place, rectangles, whole, write_sheet
 from dexstack.perception.sources import read_folder, simulated_hand
 from dexstack.perception.tags import Detection, TagDetector, bitmap
+from tests.dexstack.perception.studio import Studio, any_pose
 
 
 @pytest.mark.parametrize("side", ["right", "left"])

@@ -6,12 +6,12 @@ from dataclasses import replace
 import cv2
 import numpy as np
 import pytest
-from studio import FRONTAL, TILTED
 
 from dexstack.perception import estimator as module
 from dexstack.perception.camera_params import EstimatorParams
 from dexstack.perception.estimator import PoseEstimator, Sight
 from dexstack.perception.se3 import Transform, difference, exp
+from tests.dexstack.perception.studio import FRONTAL, TILTED
 
 STILL = Transform(np.eye(3), np.zeros(3))
 

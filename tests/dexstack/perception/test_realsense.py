@@ -8,7 +8,6 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from studio import TILTED, Studio
 
 from dexstack.errors import ConfigError
 from dexstack.perception.camera_params import EstimatorParams, RealSenseParams
@@ -17,6 +16,7 @@ from dexstack.perception.images import to_grey
 from dexstack.perception.realsense import RealSenseCamera, camera_of, import_realsense
 from dexstack.perception.se3 import Transform, difference
 from dexstack.perception.sources import take_realsense
+from tests.dexstack.perception.studio import TILTED, Studio
 
 pytest.importorskip("libusb_package")
 
