@@ -166,7 +166,7 @@ class EmulatedBusHand:
         self._late = 0
         self._q: np.ndarray | None = None
         for block in self._faults.values():
-            self._loop.inject(block)
+            self._hand.inject(block)
 
     def close(self) -> None:
         self._loop.close()
@@ -202,7 +202,7 @@ class EmulatedBusHand:
     def inject(self, faults: FaultParams | MotorFaultParams) -> None:
         self._faults[type(faults)] = faults
         if self._loop is not None:
-            self._loop.inject(faults)
+            self._hand.inject(faults)
 
     def power_cycle(self) -> None:
         self._hand.power_cycle()

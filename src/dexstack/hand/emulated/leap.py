@@ -16,7 +16,7 @@ import select
 import sys
 import tty
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,14 +53,6 @@ class PtyLoop:
         except OSError as error:
             self.close()
             raise ConfigError(f"cannot make the terminal {path}: {error.strerror}") from None
-
-    def inject(self, faults: FaultParams | MotorFaultParams) -> None:
-        """Replace the faults."""
-        self.hand.inject(faults)
-
-    def change(self, changes: Mapping[str, Any], t: float) -> None:
-        """See :meth:`EmulatedMotors.change`."""
-        self.hand.change(changes, t)
 
     def run_until(self, t: float, now: Callable[[], float], q: np.ndarray) -> None:
         """Serve the terminal until ``now()`` reaches ``t`` [s], with the joints at ``q`` (16,)

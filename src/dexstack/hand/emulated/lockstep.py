@@ -11,7 +11,7 @@ from typing import Any
 
 from dexstack.hand.allegro.bus import BusError, CanBus, Computer, Trouble
 from dexstack.hand.allegro.protocol import Frame
-from dexstack.hand.emulated.allegro import EmulatedHand, EmulatorLoop
+from dexstack.hand.emulated.allegro import EmulatedHand
 from dexstack.hand.params import BusParams
 
 BOOTED, EPOCH = 1e3, 1.7e9
@@ -37,7 +37,7 @@ class LockstepComputer(Computer):
         """Frames on the bus in both directions; recorded when this is a list."""
         self.buses: list[LockstepBus] = []
         self._steps = 0
-        self._loop = EmulatorLoop(hand, LockstepBus(self))
+        hand.on_bus_off = LockstepBus(self).announce_bus_off
 
     def monotonic(self) -> float:
         return self.t
@@ -58,7 +58,7 @@ class LockstepComputer(Computer):
 
     def set(self, **changes: Any) -> dict[str, Any]:
         """Change faults of the hand; return its state."""
-        self._loop.change(changes, self.t)
+        self.hand.change(changes, self.t)
         return {**self.hand.state(), "time": self.t}
 
     def say(self, frame: Frame) -> None:

@@ -266,7 +266,7 @@ def run_program(
         if not line:
             ended = True
             return
-        loop.change(json.loads(line), time.monotonic())
+        hand.change(json.loads(line), time.monotonic())
         state = {
             **hand.state(),
             "time": time.monotonic(),
