@@ -42,7 +42,7 @@ import numpy as np
 
 from dexstack.hand.link import FaultKind, Feedback, HandFault, Link
 from dexstack.hand.servo import Fault, ServoLaw, ServoMode, ServoOutput
-from dexstack.hand.states import HandState, NoStore, StateStore
+from dexstack.hand.states import HandState, StateStore
 
 Command = tuple[np.ndarray, float | None]
 
@@ -75,7 +75,7 @@ class HandDriver:
     ) -> None:
         self.link = link
         self.servo = servo
-        self.store = store or NoStore()
+        self.store = store or StateStore()
         self.state, self.why = HandState.OFF, ""
         """State of the hand, and the reason for it."""
         self._stop_asked = ""

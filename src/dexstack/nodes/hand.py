@@ -40,11 +40,11 @@ from std_srvs.srv import Trigger
 from dexstack.errors import ConfigError
 from dexstack.hand.commissioning import check_commissioned
 from dexstack.hand.driver import Command, HandDriver
-from dexstack.hand.link import FaultKind, Feedback, HandFault, Link, never
+from dexstack.hand.link import FaultKind, Feedback, HandFault, Link
 from dexstack.hand.links import Settings, link_to, wiring_of
 from dexstack.hand.params import BusParams, CanHandParams, HandParams, MotorParams
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams, first_widened_limit
-from dexstack.hand.states import HandState, NoStore, StateFile
+from dexstack.hand.states import HandState, StateFile, StateStore
 from dexstack.hand.watch import UNWATCHED, WatchParams
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import load_hand
@@ -72,9 +72,8 @@ STOP_TIMEOUT = 1.0
 ENABLE_TIMEOUT = 5.0
 
 
-class TopicLink:
-    """A simulated hand: feedback and torques as topics, on simulated time; see
-    :class:`dexstack.hand.link.Link`."""
+class TopicLink(Link):
+    """A simulated hand, which is always ready: feedback and torques as topics, on simulated time."""
 
     def __init__(self, node: StackNode, names: Sequence[str]) -> None:
         self._feedback = node.newest(JointState, "hand/feedback", SERVO, JointReader(names, "position"))
@@ -82,12 +81,6 @@ class TopicLink:
         self._torque = JointWriter(names, "effort")
         self._to_simulator = node.create_publisher(JointState, "hand/torque", SERVO)
         self._t = 0.0
-
-    def ready(self) -> None:
-        """No-op: a simulated hand is always ready."""
-
-    def start(self, abandon: Callable[[], bool] = never) -> None:
-        """No-op."""
 
     def read(self, timeout: float) -> Feedback | None:
         self._wait.wait(timeout)
@@ -147,7 +140,8 @@ class HandNode(StackNode):
             self, names, p.command_owners.split(), self.params(ServoParams).command_timeout
         )
         self._phases = self.newest(String, "rollout/state", LATCHED, read_phase)
-        servo = self._servo(self.params(ServoParams), self.params(WatchParams))
+        watch = self._watch(self.params(WatchParams))
+        servo = ServoLaw(self._hand, self.params(ServoParams), self._gravity, watch)
         self._driver = HandDriver(self._link(names), servo, self._take_command)
         self._state = JointWriter(names, "position", "velocity", "effort")
         self._applied = JointWriter(names, "position")
@@ -302,9 +296,6 @@ class HandNode(StackNode):
             return wiring_of(self._hand).watch(watch)
         return replace(watch, frozen_ticks=UNWATCHED)
 
-    def _servo(self, params: ServoParams, watch: WatchParams) -> ServoLaw:
-        return ServoLaw(self._hand, params, self._gravity, self._watch(watch))
-
     def _link(self, names: Sequence[str]) -> Link:
         bus = self.params(BusParams)
         if not bus.interface:
@@ -318,7 +309,7 @@ class HandNode(StackNode):
     def _find_hand(self) -> None:
         """Find the hand and decide who may enable it. Raises HandFault, ConfigError."""
         driver, bus = self._driver, self.params(BusParams)
-        driver.store = NoStore()
+        driver.store = StateStore()
         driver.ready()
         serial = driver.link.status().get("serial")
         self._enables_itself = not self._by_person

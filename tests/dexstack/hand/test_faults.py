@@ -33,7 +33,7 @@ import pytest
 from emulated import BACK, HAND, PUSH
 from wired import WITHIN, Driven, computer
 
-from dexstack.hand.allegro.bus import BusError, Trouble
+from dexstack.hand.allegro.bus import BusError
 from dexstack.hand.link import FaultKind, HandFault
 from dexstack.hand.servo import Fault, ServoMode
 
@@ -90,7 +90,7 @@ def test_the_adapter_is_pulled_out_and_put_back():
     hand = computer()
     with Driven(hand) as d:
         d.push(0.15)
-        hand.trouble = BusError(Trouble.DOWN, "the adapter is gone", "plug it in")
+        hand.trouble = BusError("the adapter is gone", "plug it in")
         assert (
             d.run(WITHIN, lambda: d.fault)
             and d.fault.kind is FaultKind.BUS
