@@ -59,6 +59,7 @@ from dexstack.nodes.wire import (
     JointReader,
     JointWriter,
     WaitSet,
+    answered,
 )
 
 RETRY = 0.5
@@ -406,11 +407,8 @@ class HandNode(StackNode):
             if driver.stopped or self._worker is None:
                 break
             time.sleep(0.002)
-        response.success = driver.stopped
-        response.message = (
-            "" if response.success else "the servo's thread does not answer; use the emergency stop"
-        )
-        return response
+        why_not = "the servo's thread does not answer; use the emergency stop"
+        return answered(response, driver.stopped, why_not)
 
     def _on_enable(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self._driver.allow()
@@ -418,9 +416,7 @@ class HandNode(StackNode):
             self._deactivate_after_fault()
         if self.lifecycle_state == "inactive" and self.trigger_activate() != TransitionCallbackReturn.SUCCESS:
             fault = self._driver.fault
-            response.success = False
-            response.message = fault.advice if fault is not None else "there is no hand"
-            return response
+            return answered(response, False, fault.advice if fault is not None else "there is no hand")
         return self._answer(response, self._enable, lambda: self._driver.stop("enabled too late"))
 
     def _answer(
@@ -434,12 +430,8 @@ class HandNode(StackNode):
             except HandFault as fault:
                 trouble.append(fault)
 
-        response.success = self.in_worker(act, ENABLE_TIMEOUT, undo) and not trouble
-        if trouble:
-            response.message = trouble[0].advice
-        elif not response.success:
-            response.message = "the hand node is not active"
-        return response
+        done = self.in_worker(act, ENABLE_TIMEOUT, undo) and not trouble
+        return answered(response, done, trouble[0].advice if trouble else "the hand node is not active")
 
     def _enable(self) -> None:
         self._enables_itself = self._rests = False

@@ -23,6 +23,7 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState, PointCloud2, PointField
+from std_srvs.srv import Trigger
 
 from dexstack.process.history import JointSample, is_limp
 
@@ -211,6 +212,15 @@ def seconds(stamp: Any) -> float:
 def set_stamp(stamp: Any, t: float) -> None:
     """Write ``t`` [s] into a stamp."""
     stamp.sec, stamp.nanosec = divmod(round(t * NANOSECONDS), NANOSECONDS)
+
+
+# --- services ------------------------------------------------------------------------------------
+
+
+def answered(response: Trigger.Response, success: bool, why_not: str) -> Trigger.Response:
+    """Return the response of a service; ``why_not`` is its message without success."""
+    response.success, response.message = success, "" if success else why_not
+    return response
 
 
 # --- joints --------------------------------------------------------------------------------------
