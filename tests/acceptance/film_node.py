@@ -38,6 +38,7 @@ from dexstack.nodes.wire import (
     fill_pose,
     read_pose,
     set_stamp,
+    stamp_nanoseconds,
 )
 from dexstack.perception.camera import CameraModel
 from dexstack.process.memory import keep_picture_memory
@@ -89,7 +90,7 @@ class FilmNode(StackNode):
         self._sent, self._answered = np.full(n, np.nan), np.full(n, np.nan)
         self._late = np.zeros(n)
         self._pose, self._covariance = np.full((n, 7), np.nan), np.full((n, 6, 6), np.nan)
-        self._stamps: dict[tuple[int, int], int] = {}
+        self._stamps: dict[int, int] = {}
         self._processed = 0
         self._solve_s: list[np.ndarray] = []
 
@@ -131,8 +132,7 @@ class FilmNode(StackNode):
 
     def _make(self, k: int) -> Image:
         stamp = CameraInfo().header.stamp
-        set_stamp(stamp, float(self._film.t[k]))
-        self._stamps[stamp.sec, stamp.nanosec] = k
+        self._stamps[set_stamp(stamp, float(self._film.t[k]))] = k
         return image_message(stamp, cv2.cvtColor(np.asarray(self._film.pictures[k]), cv2.COLOR_GRAY2RGB))
 
     def _show(self, k: int, message: Image) -> None:
@@ -144,8 +144,7 @@ class FilmNode(StackNode):
 
     def _note_answers(self) -> None:
         for message, info in self._poses.take_raw():
-            stamp = message.header.stamp
-            k = self._stamps.get((stamp.sec, stamp.nanosec))
+            k = self._stamps.get(stamp_nanoseconds(message.header.stamp))
             if k is not None:
                 self._answered[k] = 1e-9 * info["source_timestamp"]
                 self._pose[k] = read_pose(message).pose

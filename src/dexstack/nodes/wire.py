@@ -209,9 +209,16 @@ def seconds(stamp: Any) -> float:
     return stamp.sec + 1e-9 * stamp.nanosec
 
 
-def set_stamp(stamp: Any, t: float) -> None:
-    """Write ``t`` [s] into a stamp."""
-    stamp.sec, stamp.nanosec = divmod(round(t * NANOSECONDS), NANOSECONDS)
+def set_stamp(stamp: Any, t: float) -> int:
+    """Write ``t`` [s] into a stamp and return it in nanoseconds."""
+    total = round(t * NANOSECONDS)
+    stamp.sec, stamp.nanosec = divmod(total, NANOSECONDS)
+    return total
+
+
+def stamp_nanoseconds(stamp: Any) -> int:
+    """Return a stamp in nanoseconds."""
+    return stamp.sec * NANOSECONDS + stamp.nanosec
 
 
 # --- services ------------------------------------------------------------------------------------
