@@ -8,7 +8,7 @@ torque frame of any test exceeds a limit.
 import numpy as np
 import pytest
 
-from dexstack.hand.allegro.bus import BusError, Trouble
+from dexstack.hand.allegro.bus import BusError
 from dexstack.hand.link import FaultKind, HandFault
 from dexstack.hand.servo import ServoMode
 from tests.dexstack.hand.emulated import BACK, HAND, PUSH
@@ -50,7 +50,7 @@ def test_the_servo_goes_off(changes, kind):
 
 @pytest.mark.parametrize(
     ("trouble", "kind"),
-    [(None, FaultKind.BUS_OFF), (BusError(Trouble.DOWN, "the adapter is gone", "plug it in"), FaultKind.BUS)],
+    [(None, FaultKind.BUS_OFF), (BusError("the adapter is gone", "plug it in"), FaultKind.BUS)],
     ids=["the controller goes off the bus", "the adapter is pulled out and put back"],
 )
 def test_a_bus_that_is_lost_and_comes_back(trouble, kind):
