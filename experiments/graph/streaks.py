@@ -12,7 +12,6 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from dexstack.cli.arguments import natural, positive, positive_int
 from dexstack.cli.output import commit, note, table
 from dexstack.errors import ConfigError
 from dexstack.trials.keep import claim, whole
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 
 WITHIN = 0.3
 """Largest relative deficit of the graph's mean against the trials'."""
@@ -147,9 +146,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; return its exit code."""
-    return run(__spec__.name, __doc__, streaks, argv, arguments=arguments)
+main = experiment(__spec__.name, __doc__, streaks, arguments=arguments)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from scipy import integrate
 
 from dexengines.hydroelastic.convex import TOLERANCE
 from dexengines.hydroelastic.system import HydroelasticSystem
-from experiments.harness import BLUE, GREY, PINK, Outcome, run
+from experiments.harness import BLUE, GREY, PINK, Outcome, experiment
 from experiments.hydroelastic import systems
 from experiments.hydroelastic.systems import SCHEMES
 
@@ -349,9 +349,7 @@ def _mesh_study(scheme: int, dt: float) -> tuple[np.ndarray, np.ndarray, float]:
     return sizes, errors, observed_order(sizes, errors)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
-    return run(__spec__.name, __doc__, lambda args: coin(args.scheme), argv, arguments=systems.add_scheme)
+main = experiment(__spec__.name, __doc__, lambda args: coin(args.scheme), arguments=systems.add_scheme)
 
 
 if __name__ == "__main__":

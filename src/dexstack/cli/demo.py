@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dexstack.cli import arguments
-from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.cli.output import note, publish, table
 from dexstack.errors import writing
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``demo``."""
     p = subparsers.add_parser(
         "demo",
-        help="turn a cube in simulation and show the film",
         description="Turn a cube in the simulated Allegro hand, first by 90° on the palm, then to random "
         "orientations, and show a film with the curves in the browser. Needs neither ROS 2 nor a checkout.",
     )
@@ -46,7 +45,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--out", type=Path, metavar="FILE", help="file of the page (default: a new temporary file)"
     )
     p.add_argument("--no-open", action="store_true", help="do not open a browser")
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dexstack.cli import arguments
 from dexstack.cli.arguments import MEASURED
-from dexstack.cli.output import add_json_argument, commit, note, publish, table
+from dexstack.cli.output import commit, note, publish, table
 from dexstack.plants import PLANTS
 from dexstack.tasks import TASKS
 
@@ -26,7 +26,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``eval``."""
     p = subparsers.add_parser(
         "eval",
-        help="run closed-loop trials without ROS",
         description="Run closed-loop trials of a task, without ROS. Exit code 0 only if the success rate of "
         "--require is reached, with --vary in every world.",
     )
@@ -42,7 +41,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     _add_trial_arguments(p)
     _add_world_arguments(p)
     _add_output_arguments(p)
-    add_json_argument(p)
 
 
 def _add_trial_arguments(p: argparse.ArgumentParser) -> None:

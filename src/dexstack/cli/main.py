@@ -10,11 +10,12 @@ import argparse
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dexstack import __version__
-from dexstack.errors import ConfigError
+from dexstack.cli.output import add_json_argument
+from dexstack.errors import USAGE_ERROR, ConfigError
 from dexstack.process.threads import ONE_THREAD, prefer
 
 COMMANDS = {
@@ -38,8 +39,6 @@ COMMANDS = {
 }
 """Summary of every command; the module of the same name defines the rest."""
 
-USAGE_ERROR = 2
-
 
 class Parser(argparse.ArgumentParser):
     """Parser of a command and its subcommands, whose help shows every default once."""
@@ -57,7 +56,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def build_parser(command: str | None) -> argparse.ArgumentParser:
-    """Return the parser with the arguments of ``command`` only."""
+    """Return the parser with the arguments of ``command`` only; it and its subcommands have ``--json``."""
     parser = Parser(
         prog="dexstack",
         description="Contact-rich in-hand manipulation for robot hands: contact models, MPC and ROS 2 nodes.",
@@ -69,7 +68,19 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
             importlib.import_module(f"dexstack.cli.{name}").add_parser(subparsers)
         else:
             subparsers.add_parser(name, help=summary)
+    for leaf in _leaves(subparsers.choices[command]) if command else ():
+        add_json_argument(leaf)
     return parser
+
+
+def _leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """Yield the parsers below ``parser`` that have no subcommands."""
+    inner = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    if not inner:
+        yield parser
+    for action in inner:
+        for choice in action.choices.values():
+            yield from _leaves(choice)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

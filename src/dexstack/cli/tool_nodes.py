@@ -9,9 +9,8 @@ from pathlib import Path
 
 from dexstack.cli.output import note
 from dexstack.cli.supervisor import End, Supervisor
+from dexstack.errors import USAGE_ERROR
 from dexstack.graph.modes import NodeDescription
-
-USAGE_ERROR = 2
 
 
 def run_nodes(nodes: Sequence[NodeDescription], environment: Mapping[str, str]) -> int:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -93,6 +93,24 @@ def whole(path: Path) -> Iterator[BinaryIO]:
         with part.open("wb") as file:
             yield file
         part.replace(path)
+
+
+def kept_json(path: Path | None, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return the JSON object of a file, or compute it and write the file atomically.
+
+    Args:
+        path: None: nothing is kept.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    if path is not None and path.is_file():
+        return json.loads(path.read_text())
+    found = compute()
+    if path is not None:
+        with whole(path) as file:
+            file.write(json.dumps(found, indent=1, default=lambda array: array.tolist()).encode())
+    return found
 
 
 def save_outcome(path: Path, outcome: Outcome) -> None:
