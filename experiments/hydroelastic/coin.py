@@ -59,7 +59,7 @@ def slide_coin(system: HydroelasticSystem, ratio: float, speed: float, max_steps
         system: from :func:`~experiments.hydroelastic.systems.coin`.
         ratio: ε₀.
         speed: √(v² + (ωR)²) at the start [m/s].
-        max_steps: end after so many, at rest or not.
+        max_steps: largest number of steps.
 
     Returns:
         (K, 2) v and ωR after every step until rest [m/s].

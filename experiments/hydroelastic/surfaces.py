@@ -331,7 +331,7 @@ def surfaces(args: argparse.Namespace) -> Outcome:
     checks = check_answers(cases, out)
     note(
         f"{args.rounds} rounds over {sum(len(c.poses) for c in cases)} poses"
-        + (f" beside Drake {version}" if version else "")
+        + (f" and Drake {version}" if version else "")
     )
     time_cases(cases, out, args.rounds, peer=version is not None)
     rows, listed, ratios = [], [], []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import base64
 import tempfile
 import webbrowser
 from pathlib import Path
@@ -102,7 +101,7 @@ def _joined(trials: list[Trial]) -> dict[str, Any]:
 
 def _write(out: Path, recording: dict[str, Any], scene: Any, *, page: bool) -> None:
     from dexstack.report.film import write_film
-    from dexstack.report.run_page import write_page
+    from dexstack.report.run_page import picture, write_page
 
     seconds = float(recording["t"][-1])
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -111,11 +110,11 @@ def _write(out: Path, recording: dict[str, Any], scene: Any, *, page: bool) -> N
         return
     with tempfile.TemporaryDirectory() as folder:
         film = write_film(Path(folder) / "film.gif", recording, scene, seconds=seconds)
-        picture = base64.b64encode(film.read_bytes()).decode()
+        image = picture(film.read_bytes(), "gif", "film of the turning cube")
     recording["solve_t"] = recording["t"]
     write_page(
         out,
         recording,
         title="dexstack demo",
-        head=f'<figure><img src="data:image/gif;base64,{picture}" alt="film of the turning cube"></figure>',
+        head=f"<figure>{image}</figure>",
     )

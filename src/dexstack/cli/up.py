@@ -17,7 +17,7 @@ from typing import Any
 from dexstack.cli.monitor import HOST, PORT, page_parameters, page_url
 from dexstack.cli.output import note, publish
 from dexstack.cli.replay import draw, read_recording
-from dexstack.cli.supervisor import Supervisor, graph_environment, only_graph
+from dexstack.cli.supervisor import NodeSupervisor, graph_environment, only_graph
 from dexstack.errors import USAGE_ERROR, ConfigError
 from dexstack.graph.modes import MODES, discovery_range
 from dexstack.process.threads import XLA_ONE_THREAD, prefer
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
         environment["ROS_AUTOMATIC_DISCOVERY_RANGE"] = discovery_range(args.discovery, args.part)
         note(f"starting {len(nodes)} nodes in ROS domain {domain}; results in {results}")
         view = sys.stdout if live else sys.stderr
-        end = Supervisor(nodes, environment, results / "log", view=view, forked=True).run()
+        end = NodeSupervisor(nodes, environment, results / "log", view=view, forked=True).run()
     summary = _summary(recording)
     summary.update(stopped=end.stopped, restarts=end.restarts, results=str(results))
     if recording.is_file() and not args.no_report:

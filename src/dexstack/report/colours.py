@@ -1,13 +1,14 @@
-"""Colours of distances and pressures."""
+"""Colours of distances and pressures, and arrows of contact forces."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import mujoco
 import numpy as np
 
-from dexstack.plants.base import Patch
+from dexstack.plants.base import Contact, Patch
 
 FAR = 0.02
 """Distance of contacts from which on the last colour is used [m]."""
@@ -36,6 +37,20 @@ class Patches(NamedTuple):
     """(3 n, 3) red, green, blue of each corner, 0 to 1."""
     arrows_W: np.ndarray
     """(m, 2, 3) from the point of application of a force to the tip of its arrow [m]."""
+
+
+ARROW = 0.5
+"""Length of an arrow of the weight of all bodies, relative to the scene's extent."""
+
+
+def force_arrows(model: mujoco.MjModel, contacts: Sequence[Contact]) -> np.ndarray:
+    """Return the arrows (n, 2, 3) of contact forces from point to tip [m]: the force on ``body_b``,
+    or on the body that touches the world."""
+    scale = ARROW * model.stat.extent / (model.body_mass.sum() * np.linalg.norm(model.opt.gravity) or 1.0)
+    arrows = [
+        (c.point_W, c.point_W + (-scale if c.body_b == "world" else scale) * c.force_W) for c in contacts
+    ]
+    return np.reshape(arrows, (-1, 2, 3))
 
 
 def patch_triangles(patches: Sequence[Patch]) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -56,6 +56,20 @@ class PoseSensor:
         return measured
 
 
+@runtime_checkable
+class Sensor(Protocol):
+    """Interface of sensors; see :class:`PoseSensor`."""
+
+    pose_delay: float
+    pose_jitter: float
+    pose_drift: float
+    pose_outage: float
+    pose_outage_interval: float
+
+    def measure(self, pose_WO: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return the measured pose (7,) of a true one."""
+
+
 class Sample(NamedTuple):
     """One picture, as the controller gets it."""
 
@@ -75,7 +89,7 @@ class PoseStream:
     positions are measured without delay on the controller's clock.
     """
 
-    def __init__(self, sensor: PoseSensor, period: float, dt: float, rng: np.random.Generator) -> None:
+    def __init__(self, sensor: Sensor, period: float, dt: float, rng: np.random.Generator) -> None:
         """
         Args:
             period: time between two pictures [s].

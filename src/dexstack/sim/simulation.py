@@ -11,7 +11,7 @@ from dexstack.plants import make_plant, plant_params
 from dexstack.plants.base import WatchedPlant
 from dexstack.sim.disturbance import Pushes
 from dexstack.sim.params import LoopParams
-from dexstack.sim.sensor import PoseSensor, PoseStream, Sample
+from dexstack.sim.sensor import PoseSensor, PoseStream, Sample, Sensor
 from dexstack.tasks.base import NOMINAL_WORLD, Goal, Setup, Task, World
 from dexstack.tasks.judge import Judge
 
@@ -59,7 +59,7 @@ class Simulation:
         self.setup: Setup = task.setup()
         """Setup as a controller assumes it."""
         self.timing: LoopParams = params[LoopParams]
-        self.sensor: PoseSensor = params[PoseSensor]
+        self.sensor: Sensor = params[PoseSensor]
         self.pushes: Pushes = params[Pushes]
         self.servo: Servo = task.servo(self.setup.robot, params[task.servo_params()])
         self._plant_name = plant

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Outcome(Trial):
+class BatchTrial(Trial):
     """Result of one trial of a batch."""
 
     seed: int
@@ -113,7 +113,7 @@ def kept_json(path: Path | None, compute: Callable[[], dict[str, Any]]) -> dict[
     return found
 
 
-def save_outcome(path: Path, outcome: Outcome) -> None:
+def save_outcome(path: Path, outcome: BatchTrial) -> None:
     """Write an outcome with its recording atomically.
 
     Raises:
@@ -128,7 +128,7 @@ def save_outcome(path: Path, outcome: Outcome) -> None:
         )
 
 
-def load_outcome(path: Path) -> Outcome:
+def load_outcome(path: Path) -> BatchTrial:
     """Read a file of :func:`save_outcome`.
 
     Raises:
@@ -140,6 +140,6 @@ def load_outcome(path: Path) -> Outcome:
             values = json.loads(str(archive["outcome"]))
         pose_WO, label = values.pop("goal")
         values |= {"goal": Goal(np.array(pose_WO), label), "reached_at": tuple(values["reached_at"])}
-        return Outcome(**values, recording=recording)
+        return BatchTrial(**values, recording=recording)
     except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise ConfigError(f"{path} is not a trial's outcome: {error}") from None

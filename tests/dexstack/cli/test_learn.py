@@ -132,7 +132,7 @@ def test_a_bag_teaches_what_its_rollouts_do(learned, folder):
         (["--from", "nowhere.npz"], "cannot read the recording nowhere.npz"),
         (["--require", "0.5"], "--require needs --evaluate"),
         (["--from", "a.npz", "--repeat", "2"], "--from learns once"),
-        (["--start", "nobody"], "no θ 'nobody'"),
+        (["--start", "missing"], "no θ 'missing'"),
         (["--object", "duck"], "unknown object 'duck'"),
     ],
 )
@@ -144,8 +144,8 @@ def test_unusable_input_is_one_sentence(argv, complaint, capsys, monkeypatch):
 
 
 def test_an_unknown_theta_is_refused_before_anything_runs(capsys):
-    assert main(["eval", "palm_turn", "--theta", "nobody"]) == 2
-    assert "no θ 'nobody'" in capsys.readouterr().err
+    assert main(["eval", "palm_turn", "--theta", "missing"]) == 2
+    assert "no θ 'missing'" in capsys.readouterr().err
 
 
 def test_the_interval_is_students():
