@@ -21,7 +21,7 @@ import numpy as np
 from dexstack.cli.arguments import natural, positive, positive_int
 from dexstack.cli.output import commit, note, table
 from dexstack.errors import ConfigError
-from dexstack.trials.keep import claim, whole
+from dexstack.trials.keep import claim, kept_json
 from experiments.harness import Outcome, experiment
 
 WITHIN = 0.3
@@ -50,14 +50,7 @@ def streak(args: argparse.Namespace, seed: int) -> dict[str, Any]:
 
 def _once(args: argparse.Namespace, seed: int) -> dict[str, Any]:
     """Run the graph, or read the saved result."""
-    kept = args.keep and args.keep / f"{seed}.json"
-    if kept and kept.is_file():
-        return json.loads(kept.read_text())
-    row = streak(args, seed)
-    if kept:
-        with whole(kept) as file:
-            file.write(json.dumps(row).encode())
-    return row
+    return kept_json(args.keep and args.keep / f"{seed}.json", lambda: streak(args, seed))
 
 
 def streaks(args: argparse.Namespace) -> Outcome:
