@@ -1,7 +1,8 @@
 """The ``dexstack`` command.
 
-Every subcommand is a module of this package with ``add_parser(subparsers)`` and ``run(args) ->
-int``, imported only when it is called, so that ``dexstack --help`` is fast.
+Every command is a module of this package with ``add_parser(subparsers)`` and ``run(args) -> int``,
+or a package with one such module per subcommand, which ``SUBCOMMANDS`` lists. They are imported only when
+they are called, so that ``dexstack --help`` is fast.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from types import ModuleType
 from typing import Any
 
 from dexstack import __version__
@@ -66,12 +68,30 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, summary in COMMANDS.items():
         if name == command:
-            importlib.import_module(f"dexstack.cli.{name}").add_parser(subparsers)
+            _add_command(subparsers, name)
         else:
             subparsers.add_parser(name, help=summary)
     for leaf in _leaves(subparsers.choices[command]) if command else ():
         add_json_argument(leaf)
     return parser
+
+
+def _add_command(subparsers: argparse._SubParsersAction, name: str) -> None:
+    """Add a command from its module, or from the modules ``SUBCOMMANDS`` of its package."""
+    module = _module(name)
+    if not hasattr(module, "SUBCOMMANDS"):
+        module.add_parser(subparsers)
+        return
+    text = module.__doc__.partition(": ")[2]
+    parser = subparsers.add_parser(name, description=text[:1].upper() + text[1:])
+    inner = parser.add_subparsers(dest="subcommand", metavar="WHAT", required=True)
+    for part in module.SUBCOMMANDS:
+        _module(name, part).add_parser(inner)
+
+
+def _module(*names: str) -> ModuleType:
+    """Return the module of a command or subcommand, named after it with ``_`` for ``-``."""
+    return importlib.import_module(".".join(["dexstack.cli", *names]).replace("-", "_"))
 
 
 def _leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
@@ -98,7 +118,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         args = build_parser(command).parse_args(argv)
         args.argv = ["dexstack", *argv]
-        status = importlib.import_module(f"dexstack.cli.{args.command}").run(args)
+        names = [args.command, args.subcommand] if "subcommand" in args else [args.command]
+        status = _module(*names).run(args)
         sys.stdout.flush()
         return status
     except ConfigError as error:
