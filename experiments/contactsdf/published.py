@@ -6,7 +6,7 @@ Theirs is a vector (σ, m_t, m_rx, m_ry, m_rz, k, s, f) in which squared recipro
     stiffness 1/k²   mass s²   friction f, on the palm 1/(1 + e^(−f))   σ as it is   cover 0.99
 
 with h = 0.1 s; the numbers serve control and are not physical: the object's mass is below a
-milligram. The command writes the packaged files anew and requires that they are as kept.
+milligram. The command writes the packaged files again and requires that they are as kept.
 """
 
 from __future__ import annotations
