@@ -1,8 +1,6 @@
 """Hands of any number of fingers and joints, written as files: a square palm, fingers around it
 that curl over it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
