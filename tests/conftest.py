@@ -41,8 +41,8 @@ REAL_TIME = ("tests/dexstack/nodes/", "tests/dexstack/hand/", "tests/acceptance/
 
 
 class ByFile(LoadScopeScheduling):
-    """What is tested beside what: files as a whole, so that a file's fixtures are made once, and
-    those in real time one after another."""
+    """Distribute whole files, so that a file's fixtures are made once, and run those in real time one
+    after another."""
 
     def _split_scope(self, nodeid: str) -> str:
         name = nodeid.partition("::")[0]

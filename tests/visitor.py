@@ -1,4 +1,4 @@
-"""Somebody who looks at a page of dexstack, without a browser."""
+"""Visitor of a page of dexstack, without a browser."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from websockets.sync.client import connect
 
 
 class Visitor:
-    """Somebody who opened the page: speaks its protocol over the web socket."""
+    """Client of an open page, over its web socket."""
 
     def __init__(self, page) -> None:
         import viser

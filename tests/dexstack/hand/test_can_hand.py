@@ -121,7 +121,7 @@ def test_the_type_of_a_v5_tells_its_scale(serial, at_1, at_2):
 
 
 @pytest.mark.parametrize(
-    ("who", "faults", "message", "mend"),
+    ("who", "faults", "message", "remedy"),
     [
         ({"side": "left"}, {}, "this is a left hand .EMU00001., a right one is configured", "hand:=left"),
         (
@@ -136,13 +136,13 @@ def test_the_type_of_a_v5_tells_its_scale(serial, at_1, at_2):
         ({}, {"silent_finger": 2}, "nothing from finger 2", "finger's cable"),
     ],
 )
-def test_a_hand_that_must_not_be_driven_is_refused(who, faults, message, mend):
+def test_a_hand_that_must_not_be_driven_is_refused(who, faults, message, remedy):
     """Wrong side, wrong version, or ill: no servo on, no torque, and one sentence."""
     hand = computer(**who, **faults)
     d = Driven(hand, side="right")
     with pytest.raises(HandFault, match=message) as caught, d:
         pass
-    assert mend in caught.value.remedy
+    assert remedy in caught.value.remedy
     state = hand.set()
     assert not state["servo"] and state["largest"] == 0.0 and state["periods"] == [0, 0, 0]
 

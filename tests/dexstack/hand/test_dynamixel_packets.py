@@ -120,7 +120,7 @@ class Recorded:
 @given(HARD.filter(lambda data: b"\xff\xff\xfd" not in data))
 def test_the_sdk_sends_what_we_read(data):
     """But for a header inside, which the SDK sends as it is: its addStuffing returns the longer
-    packet, and nobody takes it."""
+    packet, which no motor accepts."""
     sdk = pytest.importorskip("dynamixel_sdk")
     port = Recorded()
     sdk.PacketHandler(2.0).writeTxOnly(port, 7, 100, len(data), list(data))

@@ -56,9 +56,9 @@ MISWIRED = {
     "weak supply": lambda rng: dict(motor_gain=(0.2,) * 16),
 }
 GO_NOWHERE = {"motor dead", "motor of double strength", "weak supply"}
-"""These go nowhere that nobody sent them: commissioning finds them, and a target that stays out of
-reach. An encoder of double scale cannot be told from a good one by what its torque does to it, as
-long as nobody knows the friction: only commissioning finds it."""
+"""Faults that cause no uncommanded motion: commissioning finds them, and a target that stays out of
+reach. An encoder of double scale shows the same response to torque as a good one while the friction
+is unknown: only commissioning finds it."""
 
 
 @pytest.mark.parametrize("name", MISWIRED)

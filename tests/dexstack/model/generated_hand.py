@@ -30,7 +30,7 @@ def write_cube(folder: Path) -> str:
 
 
 def write_hand(folder: Path, fingers: Sequence[int]) -> Path:
-    """A hand with so many joints in each finger: its YAML, the URDF beside it. Joints turn about
+    """Write YAML and URDF of a hand with the given number of joints in each finger. Joints turn about
     the palm's tangent, the first about it."""
     links = [_link("palm", '<box size="0.12 0.12 0.02"/>', (0, 0, -0.01), 0.4)]
     joints, tips, home = [], [], []

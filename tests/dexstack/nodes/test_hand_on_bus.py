@@ -247,7 +247,9 @@ def test_success_ends_in_hold_and_hold_ends_announced(hand):
     state = emulator.set()
     assert state["servo"] and not state["limp"], "what it holds would fall"
     largest = np.abs(state["counts"]) / 1200.0
-    assert np.all(largest <= 0.5 * HAND.effort + 0.25), "with reduced torque, beside gravity's"
+    assert np.all(largest <= 0.5 * HAND.effort + 0.25), (
+        "with reduced torque, in addition to gravity compensation"
+    )
     assert "the goal is reached" in node.node.status()[1] and "limp in" in node.node.status()[1]
     wait_until(lambda: hand_state(node) == "ready", 2, "the hold to end")
     assert "hold_time is over" in node.node.status()[1] and emulator.set()["limp"]

@@ -13,7 +13,7 @@ import pytest
 from harness import alive, wait_until
 
 from dexstack.cli import supervisor
-from dexstack.cli.supervisor import Supervisor, graph_environment
+from dexstack.cli.supervisor import NodeSupervisor, graph_environment
 from dexstack.graph.modes import MODES, NodeDescription, discovery_range
 
 HERE = Path(__file__).parent
@@ -41,7 +41,7 @@ def pids(path: Path) -> list[int]:
 
 
 def supervise(tmp_path: Path, *stands: Stand):
-    return Supervisor(stands, dict(os.environ), tmp_path, view=sys.stderr).run()
+    return NodeSupervisor(stands, dict(os.environ), tmp_path, view=sys.stderr).run()
 
 
 def test_a_run_ends_with_the_node_that_ends_it(tmp_path):

@@ -71,7 +71,7 @@ def test_what_cannot_run_is_refused_in_one_sentence_before_any_node_starts(
         (tmp_path / "p.yaml").write_text(f"mpc: {{ros__parameters: {{{arguments[-1]}}}}}")
         arguments = (*arguments[:-1], "--params", str(tmp_path / "p.yaml"))
     started: list[object] = []
-    monkeypatch.setattr("dexstack.cli.up.Supervisor", lambda *a, **k: started.append(a))
+    monkeypatch.setattr("dexstack.cli.up.NodeSupervisor", lambda *a, **k: started.append(a))
     assert cli.main(["up", *arguments, "--results", str(tmp_path / "run")]) == 2
     said = capsys.readouterr().err
     assert sentence in said and said.count("\n") == 1 and "Traceback" not in said
@@ -141,5 +141,5 @@ def test_a_task_of_ones_own_runs_in_the_graph(start, probe, tmp_path: Path):
     results = json.loads(run.out)["results"]
     assert results["reached"] and results["goals_reached"] == 2 and results["task"] == str(file)
     asked = list(dict.fromkeys(s["goal"] for s in probe.states))
-    assert asked == ["+17°", "+0°"], "0.3 rad, as the file beside the task says, then back"
+    assert asked == ["+17°", "+0°"], "0.3 rad, as the YAML of the task says, then back"
     assert {s["attempt"] for s in probe.states} == {1}
