@@ -6,15 +6,15 @@ the action's file, as rosidl reads them.
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from action_handle import Handle, turn_of
 from builtin_interfaces.msg import Duration
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
-from harness import LOOK, Pair, call, joint_state, pose_message, wait_until
+from harness import Goal, Pair, call, joint_state, pose_message, turn_of, wait_until
 from rclpy.action import CancelResponse
 from sensor_msgs.msg import JointState
 
@@ -25,24 +25,17 @@ from dexstack.nodes.wire import COMMAND, SENSOR, seconds
 from dexstack.tasks.palm_turn import PalmTurn
 
 PACKAGE = Path(__file__).parents[3] / "msgs"
-FIRST = {"string": "", "float64": 0.0}
 
 
 def stand_in(specification) -> type:
     """Return a message class with exactly these fields."""
-    known = {
-        f.name: Duration if f.type.type == "Duration" else FIRST[f.type.type]
-        for f in specification.fields
-        if f.type.type != "PoseStamped"
-    }
+    fields = {f.name: f.type.type for f in specification.fields if f.type.type != "PoseStamped"}
+    make = {"string": str, "float64": float, "Duration": Duration}
 
-    class Message:
-        __slots__ = tuple(known)
-
-        def __init__(self, **fields) -> None:
-            for name, first in known.items():
-                setattr(self, name, fields.pop(name, first() if callable(first) else first))
-            assert not fields
+    class Message(SimpleNamespace):
+        def __init__(self, **given) -> None:
+            assert given.keys() <= fields.keys()
+            super().__init__(**{name: make[kind]() for name, kind in fields.items()} | given)
 
     return Message
 
@@ -55,8 +48,8 @@ def kind():
     return SimpleNamespace(Result=stand_in(action.result), Feedback=stand_in(action.feedback))
 
 
-def asking_for(pose_WO: np.ndarray) -> Handle:
-    return Handle(SimpleNamespace(goal=pose_message(pose_WO, kind=PoseStamped)))
+def asking_for(pose_WO: np.ndarray) -> Goal:
+    return Goal(SimpleNamespace(goal=pose_message(pose_WO, kind=PoseStamped)))
 
 
 class LoneTask:
@@ -84,8 +77,9 @@ def scene(pair) -> LoneTask:
 
 
 def test_a_rollout_ends_without_a_pose_and_continues_without_commands_and_joint_states(scene, monkeypatch):
-    monkeypatch.setattr(task, "SILENCE", 50 * LOOK)
-    for _ in range(100):
+    monkeypatch.setattr(task, "SILENCE", 1.0)
+    end = time.monotonic() + 2.0
+    while time.monotonic() < end:
         scene.tick(others=False)
         wait_until(
             lambda: scene.node.time == pytest.approx(scene.t) or scene.tick(others=False), 30, "the pose"
@@ -94,7 +88,7 @@ def test_a_rollout_ends_without_a_pose_and_continues_without_commands_and_joint_
     wait_until(lambda: scene.node.phase == "lost", 30, "the end")
 
 
-def begin(scene: LoneTask, action: GoalAction, handle: Handle):
+def begin(scene: LoneTask, action: GoalAction, handle: Goal):
     return turn_of(action.execute(handle), scene.tick)
 
 
@@ -102,10 +96,21 @@ def turned(degrees: float) -> np.ndarray:
     return PalmTurn().at_yaw(np.radians(degrees)).pose_WO
 
 
-def test_a_goal_is_pursued_with_feedback_and_reached(scene, kind):
-    action, handle = GoalAction(scene.node, kind), asking_for(turned(40.0))
-    turn = begin(scene, action, handle)
-    wait_until(lambda: turn() or len(handle.feedback) > 2, 60, "feedback")
+@pytest.fixture
+def pursued(scene, kind):
+    """Start a goal of +40° with feedback; return the action, the goal and its turns."""
+
+    def start(action=None, degrees=40.0):
+        action, handle = action or GoalAction(scene.node, kind), asking_for(turned(degrees))
+        turn = begin(scene, action, handle)
+        wait_until(lambda: turn() or handle.feedback, 60, "feedback")
+        return action, handle, turn
+
+    return start
+
+
+def test_a_goal_is_pursued_with_feedback_and_reached(scene, pursued):
+    _, handle, turn = pursued()
     last = handle.feedback[-1]
     assert last.phase == "running" and last.orientation_error == pytest.approx(np.radians(40.0), abs=0.01)
     assert 900.0 < seconds(last.time_left) <= 1000.0
@@ -115,20 +120,16 @@ def test_a_goal_is_pursued_with_feedback_and_reached(scene, kind):
     assert seconds(result.elapsed) > 0.0
 
 
-def test_a_cancelled_goal_ends_and_a_new_one_supersedes_it(scene, kind):
-    action, handle = GoalAction(scene.node, kind), asking_for(turned(40.0))
-    turn = begin(scene, action, handle)
-    wait_until(lambda: turn() or handle.feedback, 60, "feedback")
+def test_a_cancelled_goal_ends_and_a_new_one_supersedes_it(scene, pursued):
+    action, handle, turn = pursued()
     assert action.cancel(handle) == CancelResponse.ACCEPT
     handle.is_cancel_requested = True
     (result,) = wait_until(turn, 60, "the result")
     assert handle.status == "canceled" and result.phase == "cancelled"
     assert action.cancel(handle) == CancelResponse.REJECT, "nothing runs"
 
-    old, new = asking_for(turned(40.0)), asking_for(turned(-40.0))
-    first = begin(scene, action, old)
-    wait_until(lambda: first() or old.feedback, 60, "feedback")
-    second = begin(scene, action, new)
+    _, old, first = pursued(action)
+    second = begin(scene, action, asking_for(turned(-40.0)))
     (result,) = wait_until(lambda: (second() and None) or first(), 60, "the end of the first")
     assert old.status == "aborted" and result.phase == "superseded"
 

@@ -10,13 +10,14 @@ import time
 
 import numpy as np
 import pytest
-from harness import NODES, alive, wait_until
+from harness import NODES, wait_until
 
 from dexstack.config import make_params, read_parameter_file
 from dexstack.hand.servo import ServoParams
 from dexstack.nodes.wire import seconds
 from dexstack.tasks import task_files
 from tests.acceptance.probe import Probe
+from tests.acceptance.programs import alive
 
 pytestmark = [pytest.mark.slow, pytest.mark.flaky(reruns=2)]  # another process may take the core
 
@@ -97,7 +98,7 @@ def test_the_run_survives_the_loss_of(victim, start, probe, tmp_path):
         CHECKS[victim](probe, t_kill)
 
     wait_until(
-        lambda: probe.pid(victim) not in (0, pids[victim]) or run.process.poll() is not None,
+        lambda: probe.pid(victim) not in (0, pids[victim]) or run.poll() is not None,
         40,
         f"{victim} to be restarted",
     )
@@ -105,7 +106,7 @@ def test_the_run_survives_the_loss_of(victim, start, probe, tmp_path):
     assert {name: probe.pid(name) for name in survivors} == survivors and all(
         alive(pid) for pid in survivors.values()
     )
-    assert run.process.wait(90) in (0, 1)
+    assert run.wait(90) in (0, 1)
     assert not any(alive(pid) for pid in (*survivors.values(), probe.pid(victim))), "a node outlived the run"
     results = json.loads(run.out)["results"]
     assert results["restarts"] == {victim: 1}

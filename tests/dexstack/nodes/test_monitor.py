@@ -1,4 +1,4 @@
-"""The browser monitor: actions on its page reach the graph, over the web socket and in a browser."""
+"""The monitor's page: its actions reach the graph; test_page_of_a_run.py has a browser."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import socket
 import time
 import urllib.request
 
-import browser
 import numpy as np
 import psutil
 import pytest
@@ -16,7 +15,6 @@ from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
 from harness import HAND, joint_state, pose_message, put, spinning, wait_until
 from rcl_interfaces.msg import SetParametersResult
 from rcl_interfaces.srv import SetParameters
-from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import Image as ImageMessage
 from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
@@ -39,7 +37,6 @@ from tests.visitor import Visitor
 pytestmark = pytest.mark.flaky(reruns=3)  # in real time: a node may wait too short on a busy machine
 
 START = load_object("cube").start("allegro").pose_WO
-NEEDS_BROWSER = "no Chromium here (Debian: apt-get install chromium); the web socket is tested without one"
 
 
 @pytest.fixture(scope="module")
@@ -232,86 +229,6 @@ def test_the_page_is_for_this_machine_only(stack):
         if c.status == psutil.CONN_LISTEN and c.laddr.port == port
     ]
     assert {address.ip for address in listening} == {"127.0.0.1"}
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(browser.PROGRAM is None, reason=NEEDS_BROWSER)
-def test_a_tilted_goal_is_set_with_the_mouse(stack, feed, goals, tmp_path):
-    """The user drags the ring about the object's x axis."""
-    page = stack[0].page
-    window = browser.Browser(page.url, tmp_path, width=900, height=600)
-    try:
-        window.wait_for("document.body.innerText.includes('Stop the hand')", 120)
-        wait_until(
-            lambda: goals and np.allclose(page.ghost.position, read_pose(goals[-1]).pose[:3], atol=1e-6),
-            30,
-            "the ghost at the goal",
-        )
-        before = matrix(page.ghost.wxyz)
-
-        def turn() -> np.ndarray:
-            """Return the rotation vector of the turn, in the frame before."""
-            return Rotation.from_matrix(before.T @ matrix(read_pose(goals[-1]).pose[3:])).as_rotvec()
-
-        window.dismiss_notes()
-        window.check("drag the goal")
-        wait_until(lambda: page.ghost.visible, 20, "the ghost")
-        (client,) = page.server.get_clients().values()
-        wait_until(lambda: client.camera.update_timestamp > 0, 20, "where it is seen from")
-
-        def tilted() -> bool:
-            window.drag(
-                [pixel(window, client.camera, on_ring(page.ghost, degrees)) for degrees in range(30, 61, 3)]
-            )
-            return goals and np.linalg.norm(turn()) > math.radians(10)
-
-        wait_until(tilted, 20, "the tilted goal")
-        angle = np.linalg.norm(turn())
-        assert angle < math.radians(60)
-        assert abs(turn()[0]) > 0.99 * angle, "only about the axis of the ring"
-    finally:
-        window.close()
-
-
-def matrix(wxyz) -> np.ndarray:
-    return Rotation.from_quat(wxyz, scalar_first=True).as_matrix()
-
-
-def on_ring(ghost, degrees: float) -> np.ndarray:
-    """Return a point of the ring about the ghost's x axis: a quarter circle from y to z, whose radius is
-    0.65 of the gizmo's scale."""
-    angle = math.radians(degrees)
-    return np.asarray(ghost.position) + matrix(ghost.wxyz) @ (
-        0.65 * ghost.scale * np.array([0.0, math.cos(angle), math.sin(angle)])
-    )
-
-
-def pixel(window, camera, p_W) -> tuple[float, float]:
-    """Return the position of a point on the screen."""
-    x, y, width, height = window.evaluate(
-        "(r => [r.x, r.y, r.width, r.height])(document.querySelector('canvas').getBoundingClientRect())"
-    )
-    right, down, ahead = matrix(camera.wxyz).T @ (p_W - np.asarray(camera.position))
-    focal = 0.5 * height / math.tan(0.5 * camera.fov)
-    return x + 0.5 * width + focal * right / ahead, y + 0.5 * height + focal * down / ahead
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(browser.PROGRAM is None, reason=NEEDS_BROWSER)
-def test_on_a_phone(stack, feed, probe, tmp_path):
-    page = stack[0].page
-    window = browser.Browser(page.url, tmp_path, phone=True)
-    try:
-        window.wait_for("document.body.innerText.includes('Stop the hand')", 120)
-        assert "width=device-width" in window.evaluate(
-            "document.querySelector('meta[name=viewport]').content"
-        )
-        assert window.evaluate("document.documentElement.scrollWidth <= innerWidth"), "as wide as the screen"
-        for label, value in (("Stop the hand", False), ("Enable the hand", True)):
-            window.tap(label)
-            enabled(probe, value)
-    finally:
-        window.close()
 
 
 def test_a_port_in_use_is_skipped():

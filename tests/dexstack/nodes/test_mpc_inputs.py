@@ -1,15 +1,19 @@
-"""What the mpc node plans from: contacts with the pose of their stamp, goals of one rollout and of the
-next."""
+"""Inputs of the mpc node: contacts with the pose of their stamp, goals of one rollout and of the next, and
+parameters that change while it plans."""
 
 from __future__ import annotations
+
+import os
 
 import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
-from fed import fed_mpc
+from harness import fed_mpc, put, spinning
 
+from dexstack.contact.detector import ContactDetector, DetectorParams
 from dexstack.control.params import BlindParams
 from dexstack.nodes import mpc as module
+from dexstack.nodes.mpc import MpcNode
 from dexstack.nodes.wire import ContactSample, PoseSample
 from dexstack.process.history import JointSample
 from dexstack.tasks.palm_turn import PalmTurn
@@ -44,9 +48,6 @@ class Bench:
         up = np.array([[0.0, 0.0, 1.0]])
         self.node.feed("contacts", ContactSample(t, np.zeros((1, 3)), up, np.zeros(1), np.zeros(1, np.int32)))
         self.supervisor.asked.clear()
-        return self.work()
-
-    def work(self):
         self.node.work()
         return list(self.supervisor.asked), self.node.sent()
 
@@ -63,7 +64,7 @@ def bench(domain, monkeypatch):
     controller = stub_controller(supervisor)
     controller.warm_up = lambda: 0.0
     monkeypatch.setattr(module, "make_controller", lambda *_: controller)
-    for node in fed_mpc(domain, monkeypatch):
+    with fed_mpc(domain, monkeypatch) as node:
         made = Bench(node, supervisor, controller.predictor)
         made.goal(0.1, 1.0)
         yield made
@@ -134,7 +135,8 @@ def test_without_contacts_the_last_target_is_held_for_blind_hold(bench):
     held = []
     for t in np.arange(1.0, 1.0 + BlindParams().blind_hold + 1.0, 0.01):
         bench.joints(t)
-        held += bench.work()[1]
+        bench.node.work()
+        held += bench.node.sent()
     stamps = [t for t, _ in held]
     assert 1.0 < stamps[0] < 1.1 and stamps[-1] == pytest.approx(1.0 + BlindParams().blind_hold, abs=0.1)
     assert np.diff(stamps).max() < 0.05
@@ -164,3 +166,62 @@ def test_a_warning_of_the_planner_is_reported_while_it_lasts(bench):
         level, message, _ = bench.node.status()
         assert (message == warning) if warning else "Hz" in message
         assert (level == DiagnosticStatus.WARN) == bool(warning)
+
+
+CHANGES = {
+    "orientation_weight": 300.0,
+    "u_max": 0.02,
+    "effort_weight": 0.5,
+    "limit_margin": 0.05,
+    "stall_window": 5.0,
+    "damping": 0.05,
+}
+
+
+@pytest.mark.slow
+def test_parameters_change_without_a_compilation_or_a_missed_cycle(domain, monkeypatch, compilations):
+    task = PalmTurn()
+    hand, obj, start = task.setup()
+    found = ContactDetector(hand, obj, DetectorParams()).detect(start.pose_WO, hand.home)
+    seen = [np.asarray(a)[np.asarray(found.active)] for a in found[:4]]
+    with fed_mpc(domain, monkeypatch) as node:
+        node.feed("task/goal", PoseSample(0.0, task.at_yaw(1.0).pose_WO))
+
+        def change(k):
+            """Feed contacts and return the change of the joints that the node commands."""
+            t = PERIOD * k
+            node.feed("object_pose", PoseSample(t, start.pose_WO))
+            node.feed("joint_states", JointSample(t, hand.home))
+            node.feed("contacts", ContactSample(t, *seen))
+            node.work()
+            ((stamp, positions),) = node.sent()
+            assert stamp == pytest.approx(t)
+            return np.array(positions) - hand.home
+
+        before = [change(k) for k in range(1, 20)][-1]
+        compiled, first = len(compilations), {name: node.get_parameter(name).value for name in CHANGES}
+        for k in range(20, 61):  # every other cycle changes all parameters, there and back
+            put(node, **(first if (k // 2) % 2 else CHANGES))
+            for block in node.blocks().values():  # as the worker's thread does between two turns
+                node.apply(block)
+            change(k)
+        after = [change(k) for k in range(61, 70)][-1]
+    assert len(compilations) == compiled, "no compilation"
+    # Joints near a limit are also drawn away from it.
+    inside = (hand.home > hand.lower + 0.05) & (hand.home < hand.upper - 0.05)
+    assert np.abs(before[inside]).max() > 0.05, "the old bound"
+    assert np.abs(after[inside]).max() < 0.02 + 1e-6, "the new bound"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "SCHED_FIFO"), reason="no real-time scheduling here")
+def test_plans_under_realtime_scheduling_where_permitted(domain):
+    def policies() -> set[int]:
+        return {os.sched_getscheduler(int(thread)) for thread in os.listdir("/proc/self/task")}
+
+    with spinning(domain, MpcNode) as (node,):
+        assert node.autostart()
+        granted = node.status()[2]["realtime"]
+        assert policies() == {os.SCHED_FIFO if granted else os.SCHED_OTHER}
+        node.stop_worker()
+        assert policies() == {os.SCHED_OTHER}

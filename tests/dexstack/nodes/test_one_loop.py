@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from fed import fed_mpc
+from harness import fed_mpc
 
 from dexstack.contact.contact import nearest_contacts
 from dexstack.contact.detector import ContactDetector
@@ -93,7 +93,8 @@ def settings():
 def node(domain, monkeypatch, settings):
     blocks = (MpcParams, PlannerParams, BlindParams, GaitParams, PalmWeights)
     given = {k: v for block in blocks for k, v in dataclasses.asdict(settings[block]).items() if v != ""}
-    yield from fed_mpc(domain, monkeypatch, **given)
+    with fed_mpc(domain, monkeypatch, **given) as node:
+        yield node
 
 
 def test_a_trial_and_the_node_command_the_same(node, settings):

@@ -6,15 +6,16 @@ writes ``docs/monitor.png``.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-import signal
-import subprocess
 from pathlib import Path
 
 import browser
 import pytest
-from harness import DEXSTACK, NODES, wait_until
+from harness import NODES, wait_until
+
+from tests.acceptance.programs import DEXSTACK, Program
 
 pytestmark = [
     pytest.mark.slow,
@@ -36,12 +37,9 @@ def keep(picture: bytes) -> None:
 def test_a_run_is_watched_stopped_and_continued_in_another_plant_and_its_bag_is_shown(
     start, probe, domain, tmp_path
 ):
-    bag, profiles = tmp_path / "run.mcap", [tmp_path / "first", tmp_path / "second"]
-    for profile in profiles:
-        profile.mkdir()
+    bag = tmp_path / "run.mcap"
     run = start("--monitor", "--goal-yaw", "90", "--seconds", "600", "--record", str(bag))
-    window = browser.Browser(address(lambda: run.err), profiles[0])
-    try:
+    with contextlib.closing(browser.Browser(address(lambda: run.err), tmp_path / "first")) as window:
         window.wait_for("document.body.innerText.includes('Stop the hand')", 120)
         wait_until(lambda: set(probe.reports) >= set(NODES) and probe.phase() == "reached", 180, "the goal")
         window.dismiss_notes()
@@ -56,23 +54,13 @@ def test_a_run_is_watched_stopped_and_continued_in_another_plant_and_its_bag_is_
         wait_until(lambda: probe.values("simulator").get("plant") == "hydroelastic", 300, "the other engine")
         window.click("Enable the hand")
         wait_until(lambda: probe.values("hand").get("enabled") == "True", 30, "the hand to be enabled")
-    finally:
-        window.close()
     assert run.interrupt() == 0, run.err
 
-    replay = subprocess.Popen(
-        [*DEXSTACK, "replay", str(bag), "--loop"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    log = tmp_path / "monitor.txt"
-    with log.open("w") as out:
-        monitor = subprocess.Popen([*DEXSTACK, "monitor", "--no-open"], stdout=out, stderr=out)
-    window = None
-    try:
-        window = browser.Browser(address(log.read_text), profiles[1])
-        window.wait_for("/(running|reached)\\s+time [1-9]/.test(document.body.innerText)", 120)
-    finally:
-        if window is not None:
-            window.close()
-        for process in (monitor, replay):
-            process.send_signal(signal.SIGINT)
-            process.wait(30)
+    replay = Program([*DEXSTACK, "replay", str(bag), "--loop"], tmp_path / "replay")
+    with replay, Program([*DEXSTACK, "monitor", "--no-open"], tmp_path / "monitor") as monitor:
+        said = lambda: monitor.out + monitor.err  # noqa: E731
+        with contextlib.closing(browser.Browser(address(said), tmp_path / "second", phone=True)) as window:
+            window.wait_for("/(running|reached)\\s+time [1-9]/.test(document.body.innerText)", 120)
+            viewport = window.evaluate("document.querySelector('meta[name=viewport]').content")
+            assert "width=device-width" in viewport
+            assert window.evaluate("document.documentElement.scrollWidth <= innerWidth"), "fits the phone"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -12,7 +13,7 @@ import time
 import numpy as np
 import pytest
 from geometry_msgs.msg import PoseStamped
-from harness import NODES, Run, alive, call, children, pose_message, put_from, wait_until
+from harness import NODES, call, pose_message, put_from, wait_until
 from rosbags.highlevel import AnyReader
 
 from dexstack.bags.file import BagReader
@@ -20,6 +21,7 @@ from dexstack.bags.samples import read_samples
 from dexstack.cli.main import main
 from dexstack.model.hand import load_hand
 from tests.acceptance.probe import Probe
+from tests.acceptance.programs import alive, up
 
 # in real time: a hand's guard may wait too short on a busy machine
 pytestmark = [pytest.mark.slow, pytest.mark.flaky(reruns=3)]
@@ -30,7 +32,7 @@ def test_the_plant_is_identified_from_the_bag_of_a_run(start, tmp_path):
     world, bag, out = tmp_path / "world.yaml", tmp_path / "run.mcap", tmp_path / "found.json"
     world.write_text("torque: 0.8\njoint_friction: 0.01\n")
     run = start("--goal-yaw", "180", "--seconds", "10", "--world", str(world), "--record", str(bag))
-    assert run.process.wait(120) in (0, 1), run.err
+    assert run.wait(120) in (0, 1), run.err
     unknowns = "torque", "joint_friction", "joint_damping", "delay"
     assert (
         main(["identify", str(bag), "--only", *unknowns, "--json", str(out), "--results", str(tmp_path)]) == 0
@@ -43,12 +45,12 @@ def test_the_plant_is_identified_from_the_bag_of_a_run(start, tmp_path):
 
 def test_a_small_turn_is_reached_and_recorded(start, tmp_path):
     run = start("--goal-yaw", "20", "--json", "-", "--record", str(tmp_path / "run.mcap"))
-    assert run.process.wait(90) == 0, run.err
+    assert run.wait(90) == 0, run.err
     results = json.loads(run.out)["results"]
     assert results["reached"] and not results["stopped"] and results["restarts"] == {}
     assert results["orientation_error_rad"] < 0.1 and results["goal_yaw"] == pytest.approx(math.radians(20))
     assert 0 < results["first_command_s"] < 30 and results["solve_s"]["n"] >= 5
-    with np.load(run.results / "recording.npz") as data:
+    with np.load(run.folder / "recording.npz") as data:
         n = len(data["t"])
         assert (
             n > 20
@@ -90,63 +92,46 @@ def test_two_graphs_do_not_disturb_each_other(tmp_path, domain):
     environment = {k: v for k, v in os.environ.items() if k != "ROS_DOMAIN_ID"}
     # slow, so that they do not end
     arguments = ("--real-time-factor", "0.2", "--seconds", "600", "--json", "-", "--goal-yaw")
-    runs = [Run(tmp_path / f"{yaw}", *arguments, str(yaw), env=environment) for yaw in (170, -170)]
-    probes = []
-    try:
-        for run in runs:
+    probes, nodes = [], []
+    with contextlib.ExitStack() as stack:
+        runs = [
+            stack.enter_context(up("sim", tmp_path / f"{yaw}", *arguments, str(yaw), env=environment))
+            for yaw in (170, -170)
+        ]
+        for run, yaw in zip(runs, (170, -170), strict=True):
             found = wait_until(lambda r=run: re.search(r"ROS domain (\d+)", r.err), 20, "the domain")
-            probes.append(Probe(int(found[1])))
-        for probe, yaw in zip(probes, (170, -170), strict=True):
+            probes.append(probe := stack.enter_context(contextlib.closing(Probe(int(found[1])))))
             wait_until(
                 lambda p=probe: p.phase() == "running" and set(p.reports) >= set(NODES), 90, "the rollout"
             )
-            assert [state["goal_yaw"] for state in probe.states] == pytest.approx(
-                [math.radians(yaw)] * len(probe.states)
-            )
+            assert all(s["goal_yaw"] == pytest.approx(math.radians(yaw)) for s in probe.states)
             for topic in ("object_pose", "hand/torque", "joint_command"):
                 assert probe.node.count_publishers(topic) == 1, topic
-        nodes = [{name: probe.pid(name) for name in NODES} for probe in probes]
-        assert not set(nodes[0].values()) & set(nodes[1].values())
+            nodes.append({probe.pid(name) for name in NODES})
+        assert not nodes[0] & nodes[1]
         assert runs[0].interrupt() == 0, runs[0].err
         t = probes[1].states[-1]["t"]
         wait_until(lambda: probes[1].states[-1]["t"] > t + 0.5, 20, "the other graph to go on")
-        assert all(alive(pid) for pid in nodes[1].values()) and not any(
-            alive(pid) for pid in nodes[0].values()
-        )
+        assert all(map(alive, nodes[1])) and not any(map(alive, nodes[0]))
         assert json.loads(runs[0].out)["results"]["restarts"] == {}
-        runs[1].process.kill()
-        wait_until(
-            lambda: not any(alive(pid) for pid in nodes[1].values()),
-            10,
-            "the nodes of a killed supervisor to end",
-        )
-    finally:
-        for probe in probes:
-            probe.close()
-        for run in runs:
-            run.close()
+        runs[1].kill()
+        wait_until(lambda: not any(map(alive, nodes[1])), 10, "the nodes of a killed supervisor to end")
 
 
 @pytest.mark.parametrize("mode", ["sim", "mock"])
-def test_two_tasks_run_one_after_the_other_on_one_robot(mode, tmp_path, domain, probe):
-    robot = Run(tmp_path / "robot", "--part", "robot", "--discovery", "localhost", mode=mode, domain=domain)
-    try:
-        for yaw in ("20", "-20"):
-            arguments = ("--part", "planner", "--discovery", "localhost", "--goal-yaw", yaw, "--json", "-")
-            task = Run(tmp_path / yaw, *arguments, mode=mode, domain=domain)
-            assert task.process.wait(300) == 0, task.err
-            results = json.loads(task.out)["results"]
-            assert (
-                results["reached"]
-                and results["goals_reached"] == 1
-                and results["goal_yaw"] == pytest.approx(math.radians(float(yaw)))
-            )
-            assert robot.process.poll() is None, robot.err
-        pids = [probe.pid(name) for name in ("simulator", "hand")]
-        assert robot.interrupt() == 0
-        wait_until(lambda: not any(map(alive, pids)), 10, "its nodes to end")
-    finally:
-        robot.close()
+def test_two_tasks_run_one_after_the_other_on_one_robot(mode, start, probe):
+    robot = start("--part", "robot", "--discovery", "localhost", mode=mode)
+    for yaw in ("20", "-20"):
+        arguments = ("--part", "planner", "--discovery", "localhost", "--goal-yaw", yaw, "--json", "-")
+        task = start(*arguments, mode=mode)
+        assert task.wait(300) == 0, task.err
+        results = json.loads(task.out)["results"]
+        assert results["reached"] and results["goals_reached"] == 1
+        assert results["goal_yaw"] == pytest.approx(math.radians(float(yaw)))
+        assert robot.poll() is None, robot.err
+    pids = [probe.pid(name) for name in ("simulator", "hand")]
+    assert robot.interrupt() == 0
+    wait_until(lambda: not any(map(alive, pids)), 10, "its nodes to end")
 
 
 def test_a_graph_with_stay_pursues_requested_poses_and_changes_its_plant(start, probe):
@@ -155,7 +140,7 @@ def test_a_graph_with_stay_pursues_requested_poses_and_changes_its_plant(start, 
     def reached(attempt: int) -> None:
         wait_until(lambda: probe.states and probe.states[-1]["attempt"] >= attempt, 60, f"attempt {attempt}")
         wait_until(lambda: probe.phase() not in ("waiting", "starting", "running"), 180, "its end")
-        assert probe.phase() == "reached" and run.process.poll() is None, run.err
+        assert probe.phase() == "reached" and run.poll() is None, run.err
 
     reached(1)
     message = pose_message([0, 0, 0, math.cos(0.25), 0, 0, math.sin(0.25)], kind=PoseStamped)
@@ -180,9 +165,9 @@ def test_a_graph_with_stay_pursues_requested_poses_and_changes_its_plant(start, 
 def test_an_interrupt_during_start_up_is_clean(start, number):
     run = start()
     started = wait_until(
-        lambda: p if len(p := children(run.process.pid)) == len(NODES) else None, 20, "the nodes' processes"
+        lambda: p if len(p := run.children()) == len(NODES) else None, 20, "the nodes' processes"
     )
-    run.process.send_signal(number)
-    assert run.process.wait(20) == 0
+    run.send_signal(number)
+    assert run.wait(20) == 0
     assert not any(alive(pid) for pid in started)
     assert "stopped" in run.out

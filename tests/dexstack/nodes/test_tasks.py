@@ -88,7 +88,7 @@ def test_three_balls_run_in_the_graph_and_can_be_drawn_again(start, probe, tmp_p
         "the report of a planner that plans",
     )
     assert "hand" not in probe.reports
-    assert run.process.wait(600) == 0, run.err
+    assert run.wait(600) == 0, run.err
     results = json.loads(run.out)["results"]
     assert (
         results["reached"]
@@ -96,13 +96,13 @@ def test_three_balls_run_in_the_graph_and_can_be_drawn_again(start, probe, tmp_p
         and results["task"] == "three_ball"
         and results["goals_reached"] == 1
     )
-    with np.load(run.results / "recording.npz") as data:
+    with np.load(run.folder / "recording.npz") as data:
         assert data["q"].shape[1:] == (9,) and np.isfinite(data["q"][5:]).all()
         assert np.abs(np.diff(data["goal_WO"], axis=0)).max() == 0.0, "one target"
     film = tmp_path / "again.gif"
-    assert cli.main(["replay", str(run.results), "--film", str(film)]) == 0
+    assert cli.main(["replay", str(run.folder), "--film", str(film)]) == 0
     assert "three_ball with cube: reached" in capsys.readouterr().out
-    assert film.stat().st_size > 1000 and (run.results / "run.png").stat().st_size > 1000
+    assert film.stat().st_size > 1000 and (run.folder / "run.png").stat().st_size > 1000
 
 
 @pytest.mark.slow
@@ -119,7 +119,7 @@ def test_a_stream_of_goals_goes_on_in_one_rollout_until_somebody_sets_another(st
     assert result.successful, result.reason
     wait_until(lambda: probe.states[-1]["attempt"] == 2, 60, "a rollout towards it")
     assert probe.states[-1]["goal_yaw"] == pytest.approx(yaw) and probe.states[-1]["goals_reached"] == 0
-    assert run.process.wait(400) == 0, run.err  # one goal ends the rollout, as a stream does not
+    assert run.wait(400) == 0, run.err  # one goal ends the rollout, as a stream does not
     results = json.loads(run.out)["results"]
     assert (
         results["reached"]
@@ -137,7 +137,7 @@ def test_a_task_of_ones_own_runs_in_the_graph(start, probe, tmp_path: Path):
         "task: {ros__parameters: {there: 0.3}}\nmpc: {ros__parameters: {horizon: 4}}\n"
     )
     run = start("--task", str(file), "--seconds", "120", "--json", "-")
-    assert run.process.wait(900) == 0, run.err
+    assert run.wait(900) == 0, run.err
     results = json.loads(run.out)["results"]
     assert results["reached"] and results["goals_reached"] == 2 and results["task"] == str(file)
     asked = list(dict.fromkeys(s["goal"] for s in probe.states))

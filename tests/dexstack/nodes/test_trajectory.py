@@ -1,54 +1,188 @@
-"""Trajectories over DDS: played by a real graph's hand, stopped, replaced, refused."""
+"""Trajectories over DDS: read, followed as an action, and played by a real graph's hand.
+
+The action has stand-ins for its types, which are not on PyPI, and for its server.
+"""
 
 from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Callable
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from builtin_interfaces.msg import Duration
 from diagnostic_msgs.msg import DiagnosticStatus
-from harness import wait_until
+from harness import HAND, Goal, Pair, joint_state, turn_of, wait_until
+from rclpy.action import CancelResponse
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
+from std_msgs.msg import Header
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from dexstack.hand.trajectory import Motion, Path
-from dexstack.model.hand import load_hand
-from dexstack.nodes.trajectory import read_motion
+from dexstack.hand.trajectory import FollowParams, Motion, Path
+from dexstack.nodes.trajectory import TrajectoryNode, read_motion
+from dexstack.nodes.trajectory_action import FollowAction, tolerances
 from dexstack.nodes.wire import LATCHED, SENSOR, BadMessage, seconds, set_stamp
 
-HAND = load_hand("right")
-MOVED = np.array(
-    [0, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 1, 1]
-)  # not the middle finger, on which the cube lies
-THERE = HAND.home + 0.15 * MOVED * np.sign((HAND.lower + HAND.upper) / 2 - HAND.home)
+INWARDS = np.sign((HAND.lower + HAND.upper) / 2 - HAND.home)
+THERE = HAND.home + 0.1 * INWARDS
 
 
-def message(times, positions, velocities=None, names=HAND.joint_names, start=0.0) -> JointTrajectory:
-    made = JointTrajectory(joint_names=list(names))
+def message(*points: tuple, start: float = 0.0) -> JointTrajectory:
+    """Return a trajectory through points: time [s], positions and, for some, velocities."""
+    made = JointTrajectory(joint_names=list(HAND.joint_names))
     set_stamp(made.header.stamp, start)
-    for k, t in enumerate(times):
-        point = JointTrajectoryPoint(positions=list(map(float, positions[k])))
-        set_stamp(point.time_from_start, t)
-        if velocities is not None:
-            point.velocities = list(map(float, velocities[k]))
-        made.points.append(point)
+    for t, *values in points:
+        fields = zip(("positions", "velocities"), values, strict=False)
+        made.points.append(JointTrajectoryPoint(**{name: list(map(float, x)) for name, x in fields}))
+        set_stamp(made.points[-1].time_from_start, t)
     return made
 
 
 def test_messages_are_read_as_the_controller_of_ros2_control_reads_them():
-    start, motion = read_motion(message([0.5, 1.0], [HAND.home, THERE], np.zeros((2, 16)), start=3.5))
+    still = np.zeros(16)
+    start, motion = read_motion(message((0.5, HAND.home, still), (1.0, THERE, still), start=3.5))
     assert start == 3.5 and motion.times.tolist() == [0.5, 1.0] and motion.velocities.shape == (2, 16)
     np.testing.assert_allclose(motion.positions[1], THERE)
-    assert read_motion(message([1.0], [THERE]))[1].velocities is None
+    assert read_motion(message((1.0, THERE)))[1].velocities is None
     assert read_motion(JointTrajectory()) == (0.0, None)
-    mixed = message([0.5, 1.0], [HAND.home, THERE])
-    mixed.points[0].velocities = [0.0] * 16
     with pytest.raises(BadMessage, match="points of different sizes"):
-        read_motion(mixed)
+        read_motion(message((0.5, HAND.home, still), (1.0, THERE)))
     with pytest.raises(BadMessage, match="every point"):
-        read_motion(message([1.0], [THERE[:15]]))
+        read_motion(message((1.0, THERE[:15])))
+
+
+class Result(SimpleNamespace):
+    """The codes are control_msgs'."""
+
+    (
+        SUCCESSFUL,
+        INVALID_GOAL,
+        INVALID_JOINTS,
+        OLD_HEADER_TIMESTAMP,
+        PATH_TOLERANCE_VIOLATED,
+        GOAL_TOLERANCE_VIOLATED,
+    ) = 0, -1, -2, -3, -4, -5
+
+
+class Feedback(SimpleNamespace):
+    def __init__(self, **fields) -> None:
+        super().__init__(header=Header(), **fields)
+
+
+def goal(*points: tuple, path=(), at_goal=(), wait: float = 0.0) -> SimpleNamespace:
+    said = [[SimpleNamespace(name="joint_0.0", position=x) for x in values] for values in (path, at_goal)]
+    time = Duration()
+    set_stamp(time, wait)
+    return SimpleNamespace(
+        trajectory=message(*points), path_tolerance=said[0], goal_tolerance=said[1], goal_time_tolerance=time
+    )
+
+
+class Hand:
+    """A hand that is where it is told to be, on simulated time: 20 ms from one joint state to the
+    next."""
+
+    def __init__(self, pair: Pair) -> None:
+        self.node, self.q, self.t, self.follows = pair.node, HAND.home.copy(), 0.0, True
+        self._to_joints = pair.peer.create_publisher(JointState, "joint_states", 10)
+        pair.peer.create_subscription(JointState, "joint_command", self._command, 10)
+        self.action = FollowAction(
+            pair.node, pair.node.ask, SimpleNamespace(Result=Result, Feedback=Feedback)
+        )
+
+    def _command(self, message: JointState) -> None:
+        if self.follows:
+            self.q = np.array(message.position)
+
+    def tick(self) -> None:
+        self.t += 0.02
+        self._to_joints.publish(joint_state(self.t, position=self.q))
+
+    def begin(self, handle: Goal) -> Callable[[], tuple[Result] | None]:
+        return turn_of(self.action.execute(handle), self.tick)
+
+    def underway(self, handle: Goal) -> Callable[[], tuple[Result] | None]:
+        turn = self.begin(handle)
+        wait_until(lambda: turn() or handle.feedback, 60, "feedback")
+        assert handle.feedback and not handle.status
+        return turn
+
+    def run(self, handle: Goal) -> Result:
+        return wait_until(self.begin(handle), 60, "the end of the goal")[0]
+
+
+@pytest.fixture
+def hand(pair):
+    made = Hand(pair(TrajectoryNode))
+    assert made.node.autostart()
+    wait_until(lambda: made.tick() or made.node.time > 0.0, 30, "the joints")
+    return made
+
+
+def test_a_goal_is_followed_with_feedback(hand):
+    handle = Goal(goal((0.5, THERE)))
+    result = hand.run(handle)
+    assert handle.status == "succeeded" and result.error_code == Result.SUCCESSFUL
+    np.testing.assert_allclose(hand.q, THERE, atol=0.05)
+    message = handle.feedback[-1]
+    assert len(handle.feedback) > 3 and list(message.joint_names) == list(HAND.joint_names)
+    np.testing.assert_allclose(
+        np.subtract(message.desired.positions, message.actual.positions), message.error.positions
+    )
+
+
+def test_a_cancelled_goal_stops_and_another_takes_over(hand):
+    first = Goal(goal((8.0, THERE)))
+    turn = hand.underway(first)
+    assert hand.action.cancel(first) == CancelResponse.ACCEPT
+    first.is_cancel_requested = True
+    assert wait_until(turn, 60, "the end")[0].error_string == "cancelled" and first.status == "canceled"
+    assert np.abs(hand.q - HAND.home).max() < 0.05
+
+    old, new = Goal(goal((8.0, THERE))), Goal(goal((0.2, THERE)))
+    turn = hand.underway(old)
+    assert hand.run(new).error_code == Result.SUCCESSFUL
+    assert (
+        wait_until(turn, 60, "the end")[0].error_string == "another trajectory took over"
+        and old.status == "aborted"
+    )
+
+
+def test_what_fails_says_which_tolerance_and_what_is_refused_says_why(hand):
+    def violating(request, code, why):
+        handle = Goal(request)
+        result = hand.run(handle)
+        assert handle.status == "aborted" and result.error_code == code and why in result.error_string
+
+    for request, why in (
+        (goal(), "without points"),
+        (goal((0.5, THERE + 9.0)), "beyond its limits"),
+        (goal((0.5, THERE), (0.4, THERE)), "must begin at 0 or later and increase"),
+    ):
+        violating(request, Result.INVALID_GOAL, why)
+    hand.follows = False
+    violating(goal((0.5, THERE), path=(0.05,)), Result.PATH_TOLERANCE_VIOLATED, "should be")
+    violating(
+        goal((0.2, THERE + 0.1 * INWARDS), path=(-1.0,), wait=0.2), Result.GOAL_TOLERANCE_VIOLATED, "ends"
+    )
+    hand.node.stop_worker()
+    handle = Goal(goal((0.5, THERE)))
+    assert hand.run(handle).error_string == "the trajectory node is not active"
+
+
+def test_tolerances_of_a_goal_are_the_tightest_that_are_said():
+    own = FollowParams()
+    assert tolerances(goal(), own) == own
+    said = tolerances(goal(path=(0.2, 0.1, 0.0), at_goal=(-1.0,), wait=2.5), own)
+    assert (said.path_tolerance, said.goal_tolerance, said.goal_time) == (0.1, 1e3, 2.5)
+
+
+# not the middle finger, on which the cube lies
+MOVED = np.array([0, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 1, 1])
+AWAY = HAND.home + 0.15 * MOVED * INWARDS
 
 
 class Player:
@@ -101,27 +235,28 @@ class Player:
 def test_a_hand_plays_a_trajectory_and_stops_when_told(start, probe):
     start("--part", "robot", "--discovery", "localhost", "--trajectories")
     player = Player(probe)
-    player.play(message([1.0], [THERE]))
+    player.play(message((1.0, AWAY)))
     player.comes_to("done")
-    recorded = message([2.0, 4.0], [HAND.home, THERE], np.zeros((2, 16)))
+    still = np.zeros(16)
+    recorded = message((2.0, HAND.home, still), (4.0, AWAY, still))
     before, begin = player.joints[-1][1], len(player.joints)
     player.play(recorded)
     player.comes_to("done")
-    motion = Motion(HAND.joint_names, np.array([2.0, 4.0]), np.array([HAND.home, THERE]), np.zeros((2, 16)))
+    motion = Motion(HAND.joint_names, np.array([2.0, 4.0]), np.array([HAND.home, AWAY]), np.zeros((2, 16)))
     t, q = (np.array(x) for x in zip(*player.joints[begin:], strict=True))
-    path = Path(HAND, motion, THERE)
+    path = Path(HAND, motion, AWAY)
     wanted = np.array([path(s) for s in t - t[0]])
     # it begins when the message has come, and the servo is behind: along the way, not in time
     away = min(np.abs(q[k:] - wanted[: len(q) - k]).max() for k in range(0, 200))
-    assert away < 0.02 and np.abs(before - THERE).max() < 0.05
-    assert np.abs(q[-1] - THERE).max() < 0.02
+    assert away < 0.02 and np.abs(before - AWAY).max() < 0.05
+    assert np.abs(q[-1] - AWAY).max() < 0.02
 
-    player.play(message([5.0], [HAND.home]))
+    player.play(message((5.0, HAND.home)))
     player.comes_to("following")
     time.sleep(0.5)
     player.play(JointTrajectory())
     assert player.comes_to("cancelled") == "cancelled"
-    player.play(message([1.0], [HAND.home + 9.0]))
+    player.play(message((1.0, HAND.home + 9.0)))
     assert (
         "beyond its limits"
         in wait_until(
