@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -77,16 +79,11 @@ def shoot(folder: Path, seconds: float, noise: float, share: float, seed: int) -
         ) from None
 
 
-def shoot_apart(folder: Path, seconds: float, noise: float, share: float, seed: int) -> Film:
+def shoot_apart(folder: Path, *arguments: Any) -> Film:
     """Run :func:`shoot` in another process, so that JAX and its threads stay out of this one, which
     starts nodes; read the film."""
-    process = multiprocessing.get_context("spawn").Process(
-        target=shoot, args=(folder, seconds, noise, share, seed)
-    )
-    process.start()
-    process.join()
-    if process.exitcode:
-        raise ConfigError(f"making the film failed with exit code {process.exitcode}")
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        pool.submit(shoot, folder, *arguments).result()
     return read_film(folder)
 
 

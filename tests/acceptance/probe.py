@@ -9,9 +9,12 @@ from typing import Any
 
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
+from rcl_interfaces.msg import SetParametersResult
+from rcl_interfaces.srv import SetParameters
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
@@ -50,14 +53,10 @@ class Probe:
         self._thread.start()
 
     def _spin(self) -> None:
-        while True:
-            try:
-                self._executor.spin()
-            except ExternalShutdownException:
-                return
-            except InvalidHandle:  # a publisher or client was destroyed while the executor used it
-                continue
-            return
+        with contextlib.suppress(ExternalShutdownException):
+            while self.context.ok():
+                with contextlib.suppress(InvalidHandle):  # destroyed while the executor used it
+                    return self._executor.spin()
 
     def _on_report(self, message: DiagnosticArray) -> None:
         for status in message.status:
@@ -102,3 +101,9 @@ def call(node: Node, service: str, kind: Any = Trigger, timeout: float = 30.0, *
         return future.result()
     finally:
         node.destroy_client(client)
+
+
+def put_from(node: Node, target: str, name: str, value: Any, timeout: float = 300.0) -> SetParametersResult:
+    """Set a parameter of another node through its service; the first use of an engine compiles it."""
+    message = Parameter(name, value=value).to_parameter_msg()
+    return call(node, f"{target}/set_parameters", SetParameters, timeout, parameters=[message]).results[0]

@@ -15,8 +15,6 @@ import numpy as np
 import pytest
 import rclpy
 from geometry_msgs.msg import PoseWithCovarianceStamped
-from rcl_interfaces.msg import SetParametersResult
-from rcl_interfaces.srv import SetParameters
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import Parameter
@@ -103,13 +101,6 @@ def put(node: Node, **parameters: Any) -> None:
     for name, value in parameters.items():
         (result,) = node.set_parameters([Parameter(name, value=value)])
         assert result.successful, f"{name}: {result.reason}"
-
-
-def put_from(node: Node, target: str, name: str, value: Any) -> SetParametersResult:
-    """Set a parameter of another node through its service."""
-    message = Parameter(name, value=value).to_parameter_msg()
-    # The first use of an engine compiles it.
-    return call(node, f"{target}/set_parameters", SetParameters, 300.0, parameters=[message]).results[0]
 
 
 def wait_until(condition: Callable[[], Any], timeout: float, what: str) -> Any:

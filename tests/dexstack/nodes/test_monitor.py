@@ -74,7 +74,7 @@ def feed(stack, probe: Probe):
 
 @pytest.fixture
 def visitor(stack):
-    made = Visitor(stack[0].page)
+    made = Visitor(stack[0].page.url)
     yield made
     made.close()
 

@@ -13,14 +13,14 @@ import time
 import numpy as np
 import pytest
 from geometry_msgs.msg import PoseStamped
-from harness import NODES, call, pose_message, put_from, wait_until
+from harness import NODES, pose_message, wait_until
 from rosbags.highlevel import AnyReader
 
 from dexstack.bags.file import BagReader
 from dexstack.bags.samples import read_samples
 from dexstack.cli.main import main
 from dexstack.model.hand import load_hand
-from tests.acceptance.probe import Probe
+from tests.acceptance.probe import Probe, call, put_from
 from tests.acceptance.programs import alive, up
 
 # in real time: a hand's guard may wait too short on a busy machine

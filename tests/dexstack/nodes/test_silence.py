@@ -48,7 +48,7 @@ class Reader(StackNode):
 @pytest.fixture
 def pair(domain, monkeypatch):
     monkeypatch.setattr(common, "START", 0.0)
-    elsewhere = rclpy.Context()
+    elsewhere = rclpy.Context()  # one process may have one type of a topic only
     elsewhere.init(domain_id=domain)
     writer = rclpy.create_node("someone", context=elsewhere)
     with spinning(domain, Reader) as (reader,):
@@ -77,13 +77,7 @@ def test_a_topic_without_publisher_is_logged_once(pair):
 def test_a_control_loop_does_not_wait_for_the_log(pair):
     reader, _ = pair
     begun, go_on, said = threading.Event(), threading.Event(), []
-
-    def slow(text):
-        begun.set()
-        go_on.wait(10)
-        said.append(text)
-
-    reader.log = slow
+    reader.log = lambda text: (begun.set(), go_on.wait(10), said.append(text))
     reader.say(WARNING, "one", about="a motor")
     assert begun.wait(5)
     reader.say(WARNING, "two", about="a motor")

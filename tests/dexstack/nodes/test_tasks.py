@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from harness import NODES, put_from, wait_until
+from harness import NODES, wait_until
 
 from dexstack.cli import main as cli
+from tests.acceptance.probe import put_from
 
 BALLS = {*NODES, "servo"} - {"hand"}
 OWN_TASK = '''"""Turn the cube a little, then back."""

@@ -6,7 +6,6 @@ The action has stand-ins for its types, which are not on PyPI, and for its serve
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -16,15 +15,14 @@ from builtin_interfaces.msg import Duration
 from diagnostic_msgs.msg import DiagnosticStatus
 from harness import HAND, Goal, Pair, joint_state, turn_of, wait_until
 from rclpy.action import CancelResponse
-from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from dexstack.hand.trajectory import FollowParams, Motion, Path
+from dexstack.hand.trajectory import FollowParams
 from dexstack.nodes.trajectory import TrajectoryNode, read_motion
 from dexstack.nodes.trajectory_action import FollowAction, tolerances
-from dexstack.nodes.wire import LATCHED, SENSOR, BadMessage, seconds, set_stamp
+from dexstack.nodes.wire import LATCHED, SENSOR, BadMessage, set_stamp
 
 INWARDS = np.sign((HAND.lower + HAND.upper) / 2 - HAND.home)
 THERE = HAND.home + 0.1 * INWARDS
@@ -185,81 +183,45 @@ MOVED = np.array([0, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 1, 1])
 AWAY = HAND.home + 0.15 * MOVED * INWARDS
 
 
-class Player:
-    """Plays trajectories and records the joints."""
-
-    def __init__(self, probe) -> None:
-        self.states: list[tuple[str, str]] = []
-        self.joints: list[tuple[float, np.ndarray]] = []
-        probe.node.create_subscription(
-            DiagnosticStatus,
-            "joint_trajectory/state",
-            lambda m: self.states.append((m.message, m.values[0].value)),
-            LATCHED,
-        )
-        probe.node.create_subscription(
-            JointState,
-            "joint_states",
-            lambda m: self.joints.append((seconds(m.header.stamp), np.array(m.position))),
-            QoSProfile(depth=2000, reliability=SENSOR.reliability),
-        )
-        self._to = probe.node.create_publisher(JointTrajectory, "joint_trajectory", 10)
-        wait_until(
-            lambda: self._to.get_subscription_count() == 1 and self.joints and self.states,
-            120,
-            "the node and the hand",
-        )
-
-    def play(self, trajectory: JointTrajectory) -> None:
-        """Publish until the node answers: it may discover this publisher, or the hand's, late."""
-        self.states.clear()
-        ticks = itertools.count()
-        wait_until(
-            lambda: (
-                (next(ticks) % 50 == 0 and self._to.publish(trajectory))
-                or any("no joint angles" not in why for _, why in self.states)
-            ),
-            50,
-            "an answer",
-        )
-
-    def comes_to(self, phase: str) -> str:
-        """Wait for a phase; return its reason."""
-        return wait_until(
-            lambda: [(p, why) for p, why in self.states if p == phase], 60, f"'{phase}', not {self.states}"
-        )[0][1]
-
-
 @pytest.mark.slow
 @pytest.mark.flaky(reruns=2)  # in real time: another process may take the core for longer than the hand waits
 def test_a_hand_plays_a_trajectory_and_stops_when_told(start, probe):
     start("--part", "robot", "--discovery", "localhost", "--trajectories")
-    player = Player(probe)
-    player.play(message((1.0, AWAY)))
-    player.comes_to("done")
-    still = np.zeros(16)
-    recorded = message((2.0, HAND.home, still), (4.0, AWAY, still))
-    before, begin = player.joints[-1][1], len(player.joints)
-    player.play(recorded)
-    player.comes_to("done")
-    motion = Motion(HAND.joint_names, np.array([2.0, 4.0]), np.array([HAND.home, AWAY]), np.zeros((2, 16)))
-    t, q = (np.array(x) for x in zip(*player.joints[begin:], strict=True))
-    path = Path(HAND, motion, AWAY)
-    wanted = np.array([path(s) for s in t - t[0]])
-    # it begins when the message has come, and the servo is behind: along the way, not in time
-    away = min(np.abs(q[k:] - wanted[: len(q) - k]).max() for k in range(0, 200))
-    assert away < 0.02 and np.abs(before - AWAY).max() < 0.05
-    assert np.abs(q[-1] - AWAY).max() < 0.02
-
-    player.play(message((5.0, HAND.home)))
-    player.comes_to("following")
-    time.sleep(0.5)
-    player.play(JointTrajectory())
-    assert player.comes_to("cancelled") == "cancelled"
-    player.play(message((1.0, HAND.home + 9.0)))
-    assert (
-        "beyond its limits"
-        in wait_until(
-            lambda: [why for _, why in player.states if why.startswith("refused")], 30, "the refusal"
-        )[0]
+    states, joints = [], []
+    listen = probe.node.create_subscription
+    listen(
+        DiagnosticStatus,
+        "joint_trajectory/state",
+        lambda m: states.append((m.message, m.values[0].value)),
+        LATCHED,
     )
+    listen(JointState, "joint_states", lambda m: joints.append(np.array(m.position)), SENSOR)
+    to = probe.node.create_publisher(JointTrajectory, "joint_trajectory", 10)
+    wait_until(lambda: to.get_subscription_count() == 1 and joints and states, 120, "the node and the hand")
+
+    def play(trajectory: JointTrajectory, phase: str) -> str:
+        """Publish until the node answers: it may discover this publisher, or the hand's, late. Return the
+        reason of the phase."""
+        states.clear()
+        ticks = itertools.count()
+        wait_until(
+            lambda: (
+                (next(ticks) % 50 == 0 and to.publish(trajectory))
+                or any("no joint angles" not in why for _, why in states)
+            ),
+            50,
+            "an answer",
+        )
+        return wait_until(lambda: [why for p, why in states if p == phase], 60, f"'{phase}', not {states}")[0]
+
+    still = np.zeros(16)
+    play(message((1.0, AWAY)), "done")
+    assert np.abs(joints[-1] - AWAY).max() < 0.05
+    play(message((1.0, HAND.home, still), (2.0, AWAY, still)), "done")
+    assert np.abs(joints[-1] - AWAY).max() < 0.02
+    play(message((5.0, HAND.home)), "following")
+    assert play(JointTrajectory(), "cancelled") == "cancelled"
+    states.clear()
+    to.publish(message((1.0, HAND.home + 9.0)))
+    refused = lambda: [why for _, why in states if why.startswith("refused")]  # noqa: E731
+    assert "beyond its limits" in wait_until(refused, 30, "the refusal")[0]

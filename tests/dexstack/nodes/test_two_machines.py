@@ -66,15 +66,17 @@ def test_the_wire_has_delay_loss_and_cuts(tmp_path):
         count, shortest, mean = map(float, done.stdout.split())
         return int(count), shortest, mean
 
-    with TwoMachines(delay=0.02, jitter=0.005, seed=1) as machines:
-        with machines.start(1, [sys.executable, "-c", ECHO], tmp_path) as echo:
-            wait_until(lambda: echo.out == "ready\n", 20, "the echo")
-            count, shortest, mean = ask()
-            assert count >= 30 and 0.03 < shortest < 0.045 and mean > 0.036
-            machines.cut()
-            assert ask()[0] == 0
-            machines.join()
-            assert ask()[0] >= 30
+    with (
+        TwoMachines(delay=0.02, jitter=0.005, seed=1) as machines,
+        machines.start(1, [sys.executable, "-c", ECHO], tmp_path) as echo,
+    ):
+        wait_until(lambda: echo.out == "ready\n", 20, "the echo")
+        count, shortest, mean = ask()
+        assert count >= 30 and 0.03 < shortest < 0.045 and mean > 0.036
+        machines.cut()
+        assert ask()[0] == 0
+        machines.join()
+        assert ask()[0] >= 30
 
 
 def test_the_hand_is_safe_while_the_link_is_cut_and_resumes(tmp_path):
