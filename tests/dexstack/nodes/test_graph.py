@@ -1,4 +1,4 @@
-"""The graphs of the modes: arguments, agreement with the nodes, and the launch files that read them."""
+"""The graphs of the modes: arguments, parameters of every node, and the launch files that read them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from typing import Any
 
 import pytest
 import yaml
-from harness import node_class, spinning
+from harness import NODES, node_class, spinning
 from rclpy.lifecycle import TransitionCallbackReturn
+from rclpy.parameter import Parameter
 
+from dexstack.cli import main as cli
 from dexstack.config import read_sections, share_dir
 from dexstack.control.planners import PLANNERS
 from dexstack.errors import ConfigError
@@ -363,3 +365,83 @@ def test_the_parts_make_the_whole(mode):
     assert set(names("robot")) == {"hand"} | ({"simulator"} if mode != "hardware" else set())
     assert sorted(names("robot") + names("planner")) == sorted(names("all"))
     assert "robot_state" in {n.name for n in SIM.describe({"part": "robot", "robot_state": "yes"})}
+
+
+OTHERS = ("servo", "learner", "recorder", "player", "monitor", "robot_state", "camera", "pose_estimator")
+
+
+@pytest.fixture(scope="module", params=(*NODES, *OTHERS))
+def node(request, domain):
+    with spinning(domain, node_class(f"dexstack.nodes.{request.param}")) as (made,):
+        yield made
+
+
+def fields(node: StackNode):
+    return [f for block in node.blocks() for f in dataclasses.fields(block)]
+
+
+def test_every_parameter_is_described(node):
+    names = [f.name for f in fields(node)]
+    assert "autostart" in names and len(set(names)) == len(names)
+    for described in node.describe_parameters(names):
+        assert len(described.description) > 10, described.name
+
+
+def test_wrong_values_are_rejected_and_change_nothing(node):
+    tried = 0
+    for field in fields(node):
+        wrong = ["many", float("nan")] if isinstance(field.default, float) else []
+        if not isinstance(field.default, tuple | str):
+            bounds = ((field.metadata["lo"], -1), (field.metadata["hi"], 1))
+            beyond = [type(field.default)(limit + step) for limit, step in bounds if limit is not None]
+            tried, wrong = tried + len(beyond), wrong + beyond
+        before = node.get_parameter(field.name).value
+        for value in wrong:
+            (result,) = node.set_parameters([Parameter(field.name, value=value)])
+            assert not result.successful and result.reason, (field.name, value)
+            assert node.get_parameter(field.name).value == before
+    assert tried >= 1
+
+
+def test_a_good_value_reaches_the_node(node):
+    field = next(f for f in fields(node) if isinstance(f.default, float) and f.metadata["hi"] is not None)
+    value = 0.5 * (field.default + field.metadata["hi"])
+    (result,) = node.set_parameters([Parameter(field.name, value=value)])
+    assert result.successful
+    block = next(b for b in node.blocks() if field.name in b.__dataclass_fields__)
+    assert getattr(node.params(block), field.name) == value
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ("mock", "--task", "three_ball"),
+            "an emulated hand on a bus needs a hand, and the robot of the task 'three_ball'",
+        ),
+        (
+            ("hardware", "--task", "three_ball"),
+            "this mode needs a hand, and the robot of the task 'three_ball'",
+        ),
+        (("sim", "--task", "three_ball", "--perception", "camera"), "perception by camera needs a hand"),
+        (("sim", "--task", "three_balls"), "unknown task 'three_balls'; did you mean 'three_ball'?"),
+        (("sim", "--task", "nowhere.py"), "there is no task file"),
+        (("sim", "--object", "teapot"), "unknown object 'teapot'"),
+        (("sim", "--goal-yaw", "ninety"), "'goal_yaw' must be a number, got 'ninety'"),
+        (("sim", "orientaton_weight: 5.0"), "'orientaton_weight'"),
+        (("sim", "horizon: 0"), "'horizon'"),
+        (("sim", "horizon: many"), "'horizon'"),
+    ],
+)
+def test_what_cannot_run_is_refused_in_one_sentence_before_any_node_starts(
+    arguments, sentence, tmp_path, monkeypatch, capsys
+):
+    if ":" in arguments[-1]:  # a file with this parameter
+        (tmp_path / "p.yaml").write_text(f"mpc: {{ros__parameters: {{{arguments[-1]}}}}}")
+        arguments = (*arguments[:-1], "--params", str(tmp_path / "p.yaml"))
+    started: list[object] = []
+    monkeypatch.setattr("dexstack.cli.up.Supervisor", lambda *a, **k: started.append(a))
+    assert cli.main(["up", *arguments, "--results", str(tmp_path / "run")]) == 2
+    said = capsys.readouterr().err
+    assert sentence in said and said.count("\n") == 1 and "Traceback" not in said
+    assert not started and not (tmp_path / "run").exists()

@@ -1,4 +1,4 @@
-"""Whole runs: to the goal, two at once, interrupted."""
+"""Whole runs: to the goal, two at once, interrupted, every task, and the loss of every node by SIGKILL."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,12 +19,17 @@ from rosbags.highlevel import AnyReader
 
 from dexstack.bags.file import BagReader
 from dexstack.bags.samples import read_samples
+from dexstack.cli import main as cli
 from dexstack.cli.main import main
+from dexstack.config import make_params, read_parameter_file
+from dexstack.hand.servo import ServoParams
 from dexstack.model.hand import load_hand
+from dexstack.nodes.wire import seconds
+from dexstack.tasks import task_files
 from tests.acceptance.probe import Probe, call, put_from
 from tests.acceptance.programs import alive, up
 
-# in real time: a hand's guard may wait too short on a busy machine
+# in real time: a node may wait too short on a busy machine
 pytestmark = [pytest.mark.slow, pytest.mark.flaky(reruns=3)]
 
 
@@ -171,3 +177,190 @@ def test_an_interrupt_during_start_up_is_clean(start, number):
     assert run.wait(20) == 0
     assert not any(alive(pid) for pid in started)
     assert "stopped" in run.out
+
+
+BALLS = {*NODES, "servo"} - {"hand"}
+OWN_TASK = '''"""Turn the cube a little, then back."""
+from dataclasses import dataclass
+
+from dexstack.config import param
+from dexstack.tasks.palm_turn import PalmParams, PalmTurn
+
+
+@dataclass(frozen=True)
+class Params(PalmParams):
+    """Parameters of the task."""
+
+    there: float = param(0.5, "first turn [rad]", -1.0, 1.0)
+
+
+class ThereAndBack(PalmTurn):
+    """The cost of a turn on the palm towards two goals, one after the other."""
+
+    name = "there_and_back"
+    Params = Params
+    opening_yaw = None
+
+    def goals(self, k, seed):
+        yield self.at_yaw(self.params.there)
+        yield self.at_yaw(0.0)
+
+
+TASK = ThereAndBack
+'''
+
+
+def test_three_balls_run_in_the_graph_and_can_be_drawn_again(start, probe, tmp_path, capsys):
+    run = start("--task", "three_ball", "--seed", "1", "--json", "-")
+    wait_until(lambda: probe.phase() == "running" and set(probe.reports) >= BALLS, 180, "the rollout")
+    wait_until(
+        lambda: probe.values("mpc").get("realtime") in ("True", "False"),
+        60,
+        "the report of a planner that plans",
+    )
+    assert "hand" not in probe.reports
+    assert run.wait(600) == 0, run.err
+    results = json.loads(run.out)["results"]
+    assert (
+        results["reached"]
+        and results["restarts"] == {}
+        and results["task"] == "three_ball"
+        and results["goals_reached"] == 1
+    )
+    with np.load(run.folder / "recording.npz") as data:
+        assert data["q"].shape[1:] == (9,) and np.isfinite(data["q"][5:]).all()
+        assert np.abs(np.diff(data["goal_WO"], axis=0)).max() == 0.0, "one target"
+    film = tmp_path / "again.gif"
+    assert cli.main(["replay", str(run.folder), "--film", str(film)]) == 0
+    assert "three_ball with cube: reached" in capsys.readouterr().out
+    assert film.stat().st_size > 1000 and (run.folder / "run.png").stat().st_size > 1000
+
+
+def test_a_stream_of_goals_goes_on_in_one_rollout_until_somebody_sets_another(start, probe):
+    run = start("--task", "continuous", "--seconds", "600", "--json", "-")
+    wait_until(
+        lambda: probe.states and probe.states[-1]["goals_reached"] >= 1, 400, "the first goal to be reached"
+    )
+    running = [s for s in probe.states if s["phase"] == "running"]
+    assert {s["attempt"] for s in running} == {1}, "the next goal is one of the same rollout"
+    assert probe.states[-1]["goal_yaw"] == pytest.approx(math.pi) or probe.states[-1]["goals_reached"] > 1
+    yaw = probe.states[-1]["yaw"] + 0.3 - 2 * math.pi * (probe.states[-1]["yaw"] + 0.3 > math.pi)
+    result = put_from(probe.node, "task", "goal_yaw", yaw)
+    assert result.successful, result.reason
+    wait_until(lambda: probe.states[-1]["attempt"] == 2, 60, "a rollout towards it")
+    assert probe.states[-1]["goal_yaw"] == pytest.approx(yaw) and probe.states[-1]["goals_reached"] == 0
+    assert run.wait(400) == 0, run.err  # one goal ends the rollout, as a stream does not
+    results = json.loads(run.out)["results"]
+    assert (
+        results["reached"]
+        and results["attempt"] == 2
+        and results["goal_yaw"] == pytest.approx(yaw)
+        and results["restarts"] == {}
+    )
+
+
+def test_a_task_of_ones_own_runs_in_the_graph(start, probe, tmp_path: Path):
+    file = tmp_path / "there_and_back.py"
+    file.write_text(OWN_TASK)
+    file.with_suffix(".yaml").write_text(
+        "task: {ros__parameters: {there: 0.3}}\nmpc: {ros__parameters: {horizon: 4}}\n"
+    )
+    run = start("--task", str(file), "--seconds", "120", "--json", "-")
+    assert run.wait(900) == 0, run.err
+    results = json.loads(run.out)["results"]
+    assert results["reached"] and results["goals_reached"] == 2 and results["task"] == str(file)
+    asked = list(dict.fromkeys(s["goal"] for s in probe.states))
+    assert asked == ["+17°", "+0°"], "0.3 rad, as the file beside the task says, then back"
+    assert {s["attempt"] for s in probe.states} == {1}
+
+
+SAFE_WITHIN = 0.1
+HOLD_TIMEOUT = 0.5
+"""[s]; shorter than a restart (about 1 s), and long enough to observe the hand holding."""
+
+
+def applied_after(probe: Probe, t: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return stamps (n,) and targets (n, 16) of hand/applied_command after simulated time ``t``; NaN
+    where limp."""
+    rows = [(stamp, m.position) for _, m in list(probe.applied) if (stamp := seconds(m.header.stamp)) > t]
+    return np.array([row[0] for row in rows]), np.array([row[1] for row in rows]).reshape(len(rows), 16)
+
+
+def check_hand_holds_then_goes_limp(probe: Probe, t_kill: float) -> None:
+    """Without commands the target is constant from SAFE_WITHIN on, and gone after the configured time."""
+    servo = make_params(
+        ServoParams, read_parameter_file(*task_files("palm_turn"), "hand"), ignore_unknown=True
+    )
+    assert servo.command_timeout <= SAFE_WITHIN
+    limp_at = t_kill + servo.command_timeout + HOLD_TIMEOUT
+    wait_until(
+        lambda: len(s := applied_after(probe, t_kill)[0]) and s[-1] > limp_at + 0.2, 15, "the hand to go limp"
+    )
+    t, target = applied_after(probe, t_kill + SAFE_WITHIN)
+    held, gone = t < limp_at - 0.1, (t > limp_at + 0.1) & (t < limp_at + 0.2)
+    assert held.sum() > 20 and np.ptp(target[held], axis=0).max() == 0.0, "the target moved"
+    assert gone.any() and np.isnan(target[gone]).all(), "the hand did not go limp"
+
+
+def check_clock_goes_on_without_torque(probe: Probe, t_kill: float) -> None:
+    """The simulator detects the dead hand, sets its torque to zero and continues."""
+    wait_until(
+        lambda: probe.states and probe.states[-1]["t"] > t_kill + 2 * SAFE_WITHIN, 5, "the clock to go on"
+    )
+    silent = time.monotonic()
+    last = max((wall for wall, _ in list(probe.torques)), default=0.0)
+    assert silent - last > SAFE_WITHIN, "torques are still sent"
+    wait_until(
+        lambda: int(probe.values("simulator").get("torque_timeouts", 0)) >= 1,
+        5,
+        "the simulator to report the dead hand",
+    )
+
+
+def check_new_simulator_is_met_limp(probe: Probe, t_kill: float) -> None:
+    """After a reset of the clock the first torque is zero: an old command never moves a new hand."""
+
+    fresh = lambda: [  # noqa: E731
+        m for wall, m in list(probe.torques) if wall > probe.killed and seconds(m.header.stamp) < t_kill - 0.2
+    ]
+    assert not any(wait_until(fresh, 30, "torques of a new simulation")[0].effort)
+
+
+CHECKS = {
+    "mpc": check_hand_holds_then_goes_limp,
+    "contact_detector": check_hand_holds_then_goes_limp,
+    "hand": check_clock_goes_on_without_torque,
+    "simulator": check_new_simulator_is_met_limp,
+}
+
+
+@pytest.mark.parametrize("victim", NODES)
+def test_the_run_survives_the_loss_of(victim, start, probe, tmp_path):
+    parameters = tmp_path / "parameters.yaml"
+    parameters.write_text(f"/**: {{ros__parameters: {{hold_timeout: {HOLD_TIMEOUT}, blind_hold: 0.0}}}}")
+    # Half a turn: the goal is not reached before the node is back.
+    run = start("--goal-yaw", "175", "--seconds", "12", "--json", "-", "--params", str(parameters))
+    wait_until(lambda: probe.phase() == "running" and probe.states[-1]["elapsed"] > 0.4, 60, "the rollout")
+    wait_until(lambda: set(probe.reports) >= set(NODES), 5, "diagnostics of every node")
+    pids = {name: probe.pid(name) for name in NODES}
+
+    t_kill = seconds(probe.applied[-1][1].header.stamp)
+    probe.killed = time.monotonic()
+    os.kill(pids[victim], signal.SIGKILL)
+    if victim in CHECKS:
+        CHECKS[victim](probe, t_kill)
+
+    wait_until(
+        lambda: probe.pid(victim) not in (0, pids[victim]) or run.poll() is not None,
+        40,
+        f"{victim} to be restarted",
+    )
+    survivors = {name: pid for name, pid in pids.items() if name != victim}
+    assert {name: probe.pid(name) for name in survivors} == survivors and all(
+        alive(pid) for pid in survivors.values()
+    )
+    assert run.wait(90) in (0, 1)
+    assert not any(alive(pid) for pid in (*survivors.values(), probe.pid(victim))), "a node outlived the run"
+    results = json.loads(run.out)["results"]
+    assert results["restarts"] == {victim: 1}
+    assert results["phase"] in ("reached", "timeout", "dropped") and results["seconds"] > 0.3
