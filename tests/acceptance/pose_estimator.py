@@ -171,7 +171,7 @@ def _results(r: NodeResult) -> dict[str, Any]:
 
 def _views(r: dict[str, Any]) -> list[Any]:
     rows = [
-        (name, *(f"{1e3 * r[key][k]:.1f}" for k in ("p50", "p99")), r[key]["n"])
+        (name, *(1e3 * r[key][k] if r[key]["n"] else None for k in ("p50", "p99")), r[key]["n"])
         for name, key in (
             ("picture to pose", "image_to_pose_s"),
             ("planner, processor", "solve_s"),

@@ -240,23 +240,18 @@ def test_another_plant_starts_anew(simulated, name):
     pytest.importorskip("numba")
     simulator, hand = simulated()
     node, first = simulator.node, read_pose(hand.poses[0])
-    mujoco = [f.name for f in fields(plant_params("mujoco"))]
-    assert all(node.has_parameter(p) for p in mujoco)
+    own, mujoco = ({f.name for f in fields(plant_params(plant))} for plant in (name, "mujoco"))
     assert set_parameter(simulator, "plant", name) == (True, "")
     assert node.status()[2]["plant"] == name
-    assert all(node.has_parameter(f.name) for f in fields(plant_params(name)))
-    assert not any(node.has_parameter(p) for p in set(mujoco) - {f.name for f in fields(plant_params(name))})
-    last = hand.feedback[-1]
-
-    def after_the_leap():
-        poses = [read_pose(m) for m in list(hand.poses)]
-        return next((b for a, b in itertools.pairwise(poses) if b.t - a.t > 0.9 * RESET_GAP), None)
-
-    again = wait_until(after_the_leap, 10, "the start")
-    assert np.abs(again.pose - first.pose).max() < 0.08, (
-        "at the start, or, where this process was too busy to see it, soon after"
-    )
-    wait_until(lambda: hand.feedback[-1][0] > last[0] + 0.5, 10, "the new one to go on")
+    assert {p for p in own | mujoco if node.has_parameter(p)} == own
+    leaps = lambda: [  # noqa: E731
+        b for a, b in itertools.pairwise(map(read_pose, list(hand.poses))) if b.t - a.t > 0.9 * RESET_GAP
+    ]
+    again = wait_until(leaps, 10, "the start")[0]
+    # at the start or, where this process was too busy to see it, soon after
+    assert np.abs(again.pose - first.pose).max() < 0.08
+    last = hand.feedback[-1][0]
+    wait_until(lambda: hand.feedback[-1][0] > last + 0.5, 10, "the new one to go on")
     assert np.all(np.diff(hand.stamps()) > 0), "time goes on"
     assert set_parameter(simulator, "plant", "mujoco") == (True, "")
     assert all(node.has_parameter(p) for p in mujoco)
