@@ -20,6 +20,9 @@ EVERY = 0.01
 RECENT = 50
 """Checks whose greatest energy counts: what bodies store while they are pressed together comes back
 within that time."""
+SETTLED = 0.1
+"""Time after a reset in which deep overlaps are not named: engines push bodies apart that start inside
+each other, and the energy that this may give is named [s]."""
 LIFTED = 0.25
 """Share of its size to which all that moves could be lifted by the energy that is tolerated."""
 
@@ -60,11 +63,11 @@ class Watch:
         self.begin(np.zeros(0), np.zeros(0))
 
     def begin(self, q: np.ndarray, v: np.ndarray) -> None:
-        """Start anew at positions (nq,) and velocities (nv,), where overlaps are checked."""
+        """Start anew at positions (nq,) and velocities (nv,)."""
         self._count, self._work, self._energies = 0, 0.0, deque(maxlen=RECENT)
         self._found: dict[str, str] = {}
         if len(q):
-            self._see(q, v, 0.0, "at the start ")
+            self._see(q, v, 0.0)
 
     def after(self, q: np.ndarray, v: np.ndarray, power: float, stored: Callable[[], float]) -> None:
         """See the state after a step.
@@ -76,13 +79,13 @@ class Watch:
         self._work += max(power, 0.0) * self._model.opt.timestep
         self._count += 1
         if self._count % self._steps == 0:
-            self._see(q, v, stored(), "")
+            self._see(q, v, stored())
 
     def sentence(self) -> str:
         """Return all that was found since the start, or an empty string."""
         return "; ".join(self._found.values())
 
-    def _see(self, q: np.ndarray, v: np.ndarray, stored: float, when: str) -> None:
+    def _see(self, q: np.ndarray, v: np.ndarray, stored: float) -> None:
         m, d = self._model, self._data
         d.qpos[:], d.qvel[:] = q, v
         mujoco.mj_fwdPosition(m, d)
@@ -95,7 +98,8 @@ class Watch:
                 "energy", f"{gained:.2g} J of energy came from nowhere at {self._now():.3f} s"
             )
         self._energies.append(energy + stored)
-        self._see_depths(when)
+        if self._now() >= SETTLED:
+            self._see_depths()
         if len(self._free):
             ways = np.linalg.norm(v[self._free[:, None] + np.arange(3)], axis=1) * m.opt.timestep
             k = int(np.argmax(ways / self._own_size))
@@ -108,7 +112,7 @@ class Watch:
     def _now(self) -> float:
         return self._count * self._model.opt.timestep
 
-    def _see_depths(self, when: str) -> None:
+    def _see_depths(self) -> None:
         contacts = self._data.contact
         if not len(contacts.dist):
             return
@@ -119,7 +123,7 @@ class Watch:
             if -contacts.dist[k] > self._deepest * min(self._least[a], self._least[b]):
                 names = " and ".join(f"'{self._geoms[g].name}'" for g in (a, b))
                 depth = f"{-1e3 * contacts.dist[k]:.1f} mm at {self._now():.3f} s"
-                self._found.setdefault("depth", f"{when}{names} overlap by {depth}")
+                self._found.setdefault("depth", f"{names} overlap by {depth}")
 
 
 def _least(half: np.ndarray) -> float:
