@@ -48,6 +48,9 @@ class Material:
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(Material))
 _PREFIX = "contact_"
+PART = "#"
+"""Between the name of a mesh geom and the number of its convex part, which has the geom's
+material; see :mod:`dexengines.concave`."""
 
 
 def read_materials(model: mujoco.MjModel, given: Materials, names: set[str]) -> dict[str, dict[str, float]]:

@@ -40,11 +40,11 @@ from std_srvs.srv import Trigger
 from dexstack.errors import ConfigError
 from dexstack.hand.commissioning import check_commissioned
 from dexstack.hand.driver import Command, HandDriver
-from dexstack.hand.link import FaultKind, Feedback, HandFault, Link, never
+from dexstack.hand.link import FaultKind, Feedback, HandFault, Link
 from dexstack.hand.links import Settings, link_to, wiring_of
 from dexstack.hand.params import BusParams, CanHandParams, HandParams, MotorParams
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams, first_widened_limit
-from dexstack.hand.states import HandState, NoStore, StateFile
+from dexstack.hand.states import HandState, StateFile, StateStore
 from dexstack.hand.watch import UNWATCHED, WatchParams
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import load_hand
@@ -59,6 +59,7 @@ from dexstack.nodes.wire import (
     JointReader,
     JointWriter,
     WaitSet,
+    answered,
 )
 
 RETRY = 0.5
@@ -72,9 +73,8 @@ STOP_TIMEOUT = 1.0
 ENABLE_TIMEOUT = 5.0
 
 
-class TopicLink:
-    """A simulated hand: feedback and torques as topics, on simulated time; see
-    :class:`dexstack.hand.link.Link`."""
+class TopicLink(Link):
+    """A simulated hand, which is always ready: feedback and torques as topics, on simulated time."""
 
     def __init__(self, node: StackNode, names: Sequence[str]) -> None:
         self._feedback = node.newest(JointState, "hand/feedback", SERVO, JointReader(names, "position"))
@@ -82,12 +82,6 @@ class TopicLink:
         self._torque = JointWriter(names, "effort")
         self._to_simulator = node.create_publisher(JointState, "hand/torque", SERVO)
         self._t = 0.0
-
-    def ready(self) -> None:
-        """No-op: a simulated hand is always ready."""
-
-    def start(self, abandon: Callable[[], bool] = never) -> None:
-        """No-op."""
 
     def read(self, timeout: float) -> Feedback | None:
         self._wait.wait(timeout)
@@ -147,7 +141,8 @@ class HandNode(StackNode):
             self, names, p.command_owners.split(), self.params(ServoParams).command_timeout
         )
         self._phases = self.newest(String, "rollout/state", LATCHED, read_phase)
-        servo = self._servo(self.params(ServoParams), self.params(WatchParams))
+        watch = self._watch(self.params(WatchParams))
+        servo = ServoLaw(self._hand, self.params(ServoParams), self._gravity, watch)
         self._driver = HandDriver(self._link(names), servo, self._take_command)
         self._state = JointWriter(names, "position", "velocity", "effort")
         self._applied = JointWriter(names, "position")
@@ -302,9 +297,6 @@ class HandNode(StackNode):
             return wiring_of(self._hand).watch(watch)
         return replace(watch, frozen_ticks=UNWATCHED)
 
-    def _servo(self, params: ServoParams, watch: WatchParams) -> ServoLaw:
-        return ServoLaw(self._hand, params, self._gravity, self._watch(watch))
-
     def _link(self, names: Sequence[str]) -> Link:
         bus = self.params(BusParams)
         if not bus.interface:
@@ -318,7 +310,7 @@ class HandNode(StackNode):
     def _find_hand(self) -> None:
         """Find the hand and decide who may enable it. Raises HandFault, ConfigError."""
         driver, bus = self._driver, self.params(BusParams)
-        driver.store = NoStore()
+        driver.store = StateStore()
         driver.ready()
         serial = driver.link.status().get("serial")
         self._enables_itself = not self._by_person
@@ -415,11 +407,8 @@ class HandNode(StackNode):
             if driver.stopped or self._worker is None:
                 break
             time.sleep(0.002)
-        response.success = driver.stopped
-        response.message = (
-            "" if response.success else "the servo's thread does not answer; use the emergency stop"
-        )
-        return response
+        why_not = "the servo's thread does not answer; use the emergency stop"
+        return answered(response, driver.stopped, why_not)
 
     def _on_enable(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self._driver.allow()
@@ -427,9 +416,7 @@ class HandNode(StackNode):
             self._deactivate_after_fault()
         if self.lifecycle_state == "inactive" and self.trigger_activate() != TransitionCallbackReturn.SUCCESS:
             fault = self._driver.fault
-            response.success = False
-            response.message = fault.advice if fault is not None else "there is no hand"
-            return response
+            return answered(response, False, fault.advice if fault is not None else "there is no hand")
         return self._answer(response, self._enable, lambda: self._driver.stop("enabled too late"))
 
     def _answer(
@@ -443,12 +430,8 @@ class HandNode(StackNode):
             except HandFault as fault:
                 trouble.append(fault)
 
-        response.success = self.in_worker(act, ENABLE_TIMEOUT, undo) and not trouble
-        if trouble:
-            response.message = trouble[0].advice
-        elif not response.success:
-            response.message = "the hand node is not active"
-        return response
+        done = self.in_worker(act, ENABLE_TIMEOUT, undo) and not trouble
+        return answered(response, done, trouble[0].advice if trouble else "the hand node is not active")
 
     def _enable(self) -> None:
         self._enables_itself = self._rests = False

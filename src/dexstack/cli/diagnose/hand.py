@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from dexstack.cli.hand_access import add_hand_arguments, agreed, the_hand
-from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.cli.output import note, publish, table
 
 if TYPE_CHECKING:
     from dexstack.hand.bus_hand import BusHand
@@ -50,14 +50,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "stop at the first broken layer and print its remedy. With --all every joint moves alone, "
         "3 degrees out and back with at most 0.12 N·m beyond its weight; a hand that passes may be driven by "
         "`dexstack up hardware`. Exit code 0 only if every layer is good.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add_hand_arguments(p)
     p.add_argument("--seconds", type=float, default=2.0, metavar="S", help="duration of the stream test")
     p.add_argument("--all", action="store_true", help="move every joint, and record that the hand passed")
     p.add_argument("--no-motion", action="store_true", help="leave out the last layer: nothing moves")
     p.add_argument("--yes", action="store_true", help="do not ask before the hand moves")
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:
