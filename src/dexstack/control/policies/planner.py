@@ -82,7 +82,7 @@ class PolicyPlanner(LocalPlanner):
         """See :meth:`~dexstack.control.base.LocalPlanner.reset`."""
         self._stack.reset()
         self._target: np.ndarray | None = None
-        self._acted, self._status = -np.inf, SolveStatus.OK
+        self._due, self._status = -np.inf, SolveStatus.OK
 
     def fork(self) -> PolicyPlanner:
         """See :meth:`~dexstack.control.base.LocalPlanner.fork`."""
@@ -102,8 +102,11 @@ class PolicyPlanner(LocalPlanner):
         target, status = q if self._target is None else self._target, self._status
         if not (np.all(np.isfinite(q)) and np.all(np.isfinite(observation.pose_WO))):
             status = SolveStatus.BAD_INPUT
-        elif observation.t >= self._acted + 1.0 / self.mapping.rate - 1e-6:
-            self._acted = observation.t
+        elif observation.t >= self._due - 1e-6:
+            period = 1.0 / self.mapping.rate
+            # a moment that is less than a period late does not delay the next
+            in_time = observation.t < self._due + period
+            self._due = (self._due if in_time else observation.t) + period
             found = self._next(Sight(observation.t, q, observation.pose_WO, np.asarray(goal_WO), target))
             status = self._status = SolveStatus.OK if np.isfinite(found).all() else SolveStatus.DIVERGED
             if status.usable:
