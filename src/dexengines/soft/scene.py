@@ -38,6 +38,8 @@ enlarged as needed."""
 ALIKE = 4.0
 """Largest ratio of sizes in one group of pairs: the search tables of a group are made for its
 largest."""
+MOST_PAIRS = 300
+"""Pairs of bodies, which all have tables and are searched at every step."""
 POINTS = 2000
 """Points of a body up to which it is as fine as the bodies it meets."""
 
@@ -55,7 +57,8 @@ class SoftScene(Scene):
         tolerance: share of the load that neglected points and planes may carry together.
 
     Raises:
-        EngineError: see :class:`~dexengines.scene.Scene`; a mesh without the mesher installed.
+        EngineError: see :class:`~dexengines.scene.Scene`; a mesh without the mesher installed; more
+            than :data:`MOST_PAIRS` pairs of bodies.
     """
 
     engine = "soft"
@@ -144,6 +147,12 @@ class SoftScene(Scene):
                 law = self._law_of([*unions[x], *unions[y]])
                 group = met.setdefault((x[0] == 0, round(math.log(law.eps2, ALIKE))), {})
                 group[x, y] = law, max(friction, group.get((x, y), (law, 0.0))[1])
+        count = sum(map(len, met.values()))
+        if count > MOST_PAIRS:
+            raise EngineError(
+                f"the soft engine is for scenes of a few bodies, at most {MOST_PAIRS} pairs of them that "
+                f"may touch, this one has {count}: use mujoco, hydroelastic or lcp"
+            )
         meetings = [self._meeting(unions, pairs) for pairs in met.values()]
         return meetings, [
             Ground(self._surface(unions[key], unions[key]), law, friction, height)

@@ -75,7 +75,9 @@ def build(clouds: Sequence[Cloud], squared: float, distance: float) -> Clouds:
             neglected [m²].
         distance: distance beyond which a point is never near [m].
     """
-    tables = [_table(c, squared, distance) for c in clouds]
+    shapes = {c.points.tobytes() + c.normals.tobytes(): c for c in clouds}
+    made = {key: _table(c, squared, distance) for key, c in shapes.items()}
+    tables = [made[c.points.tobytes() + c.normals.tobytes()] for c in clouds]
     points, leaves, voxels, items = (max(len(t[k]) for t in tables) for k in (0, 1, 5, 4))
     return Clouds(
         np.stack([np.concatenate([t[0], absent(points - len(t[0]))]) for t in tables]),

@@ -8,6 +8,7 @@ import pytest
 
 from dexengines import load
 from dexengines.collision import read_collision
+from dexengines.errors import EngineError
 from dexengines.soft import cloud, scaling
 from dexengines.soft.system import Ground, Meeting, SoftSystem, Surface
 
@@ -34,8 +35,8 @@ def test_contact_parameters_scale_as_gravity_makes_motion_scale(scale):
         laws.append(scaling.law(model, read_collision(model, None).geoms))
     small, large = laws
     assert large.stiffness / small.stiffness == pytest.approx(scale**2)
-    assert large.eps2 / small.eps2 == large.eps3 / small.eps3 == pytest.approx(scale)
-    assert large.v_d / small.v_d == large.v_s / small.v_s == pytest.approx(scale**0.5)
+    assert [large.eps2 / small.eps2, large.eps3 / small.eps3] == pytest.approx([scale, scale])
+    assert [large.v_d / small.v_d, large.v_s / small.v_s] == pytest.approx([scale**0.5] * 2)
 
 
 @pytest.mark.slow
@@ -64,6 +65,11 @@ def test_a_pendulum_falls_into_its_stop_and_goes_no_farther(length):
     start = scene.reset()._replace(q=np.radians([-80.0]))
     angles = np.degrees(scene.rollout(start, np.zeros((round(4.0 * length**0.5 / scene.dt), 0))).q)
     assert 19.0 < angles.max() < 20.5 and angles.min() > -81.0
+
+
+def test_scenes_of_many_bodies_are_refused_in_one_sentence():
+    with pytest.raises(EngineError, match="at most 300 pairs of them that may touch, this one has 325"):
+        load(box_on_plane(0.05, count=26), "soft")
 
 
 def test_the_program_of_a_step_does_not_grow_with_the_number_of_bodies():
