@@ -67,7 +67,6 @@ class SoftScene(Scene):
         "signed distance field", "ellipsoid", "inertia that changes with the pose", "moving plane",
         "tilted plane",
     )  # fmt: skip
-    deepest = 0.1
 
     def __init__(
         self,

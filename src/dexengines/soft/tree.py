@@ -330,7 +330,7 @@ class Tree:
             omega = v[n:].reshape(-1, 6)[:, 3:]
             mass, inertia = self.free_mass(x, dtype)
             gyroscopic = jnp.cross(omega, jnp.einsum("fij,fj->fi", inertia, omega))
-            bias.append(jnp.concatenate([-mass[:, None] * gravity, gyroscopic], axis=1).reshape(-1))
+            bias.append(jnp.concatenate([-mass[:, None] * gravity[None], gyroscopic], axis=1).reshape(-1))
         return M, jnp.concatenate(bias)
 
     def _free_q(self, q: Array) -> Array:
@@ -365,7 +365,7 @@ class Tree:
             mass, inertia = self.free_mass(x, dtype)
             at = n + 6 * np.arange(self.num_free)[:, None, None] + np.arange(3)
             rows, columns = np.swapaxes(at, 1, 2), at
-            full = full.at[rows, columns].set(mass[:, None, None] * jnp.eye(3, dtype=dtype))
+            full = full.at[rows, columns].set(mass[:, None, None] * jnp.eye(3, dtype=dtype)[None])
             full = full.at[rows + 3, columns + 3].set(inertia)
         return full
 

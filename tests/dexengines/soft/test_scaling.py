@@ -40,16 +40,17 @@ def test_contact_parameters_scale_as_gravity_makes_motion_scale(scale):
 
 
 @pytest.mark.slow
-def test_boxes_of_a_millimetre_and_of_ten_metres_come_to_rest_at_the_same_share_of_their_size():
-    """φ = −ε3 log(e^(W/(k ε3)) − 1) below the floor."""
-    eps3, depth = scaling.ONSET, scaling.DEPTH
-    expected = 1.0 - eps3 * np.log(np.expm1(depth / eps3))
-    scenes = [load(box_on_plane(half), "soft") for half in (5e-4, 0.05, 5.0)]
-    for scene, seconds in zip(scenes, (0.1, 0.5, 4.0), strict=True):
-        half = float(scene.collision.geoms[1].size[0])
-        end = scene.rollout(scene.reset(), np.zeros((round(seconds / scene.dt), 0))).q[-1]
-        assert end[2] / half == pytest.approx(expected, abs=5e-4) and np.abs(end[:2]).max() < 1e-2 * half
+def test_boxes_of_a_millimetre_and_of_ten_metres_fall_alike_and_rest_at_the_depth_of_their_law():
+    """Time scales as √L; at rest φ = −ε3 log(e^(W/(k ε3)) − 1)."""
+    eps3, depth, tracks = scaling.ONSET, scaling.DEPTH, []
+    for half in (5e-4, 0.05, 5.0):
+        scene = load(box_on_plane(half, dt=1e-3 * (half / 0.05) ** 0.5), "soft")
+        tracks.append(scene.rollout(scene.reset(), np.zeros((2000, 0))).q[:, :3] / half)
         assert scene.trouble() == ""
+    np.testing.assert_allclose(tracks[0], tracks[1], atol=1e-6)
+    np.testing.assert_allclose(tracks[2], tracks[1], atol=1e-6)
+    expected = 1.0 - eps3 * np.log(np.expm1(depth / eps3))
+    np.testing.assert_allclose(tracks[1][-1], [0.0, 0.0, expected], atol=1e-5)
 
 
 PENDULUM = """<mujoco><option timestep="0.001"/><worldbody><body pos="0 0 {length}">
@@ -59,12 +60,13 @@ PENDULUM = """<mujoco><option timestep="0.001"/><worldbody><body pos="0 0 {lengt
 
 
 @pytest.mark.parametrize("length", [0.05, 5.0])
-def test_a_pendulum_falls_into_its_stop_and_goes_no_farther(length):
+def test_a_pendulum_falls_into_its_stop_and_goes_at_most_a_step_farther(length):
+    speed = np.sqrt(3.0 * 9.81 / length * (np.cos(np.radians(20.0)) - np.cos(np.radians(80.0))))  # of a rod
     text = PENDULUM.format(length=2 * length, end=-length, radius=0.04 * length)
     scene = load(mujoco.MjModel.from_xml_string(text), "soft")
     start = scene.reset()._replace(q=np.radians([-80.0]))
     angles = np.degrees(scene.rollout(start, np.zeros((round(4.0 * length**0.5 / scene.dt), 0))).q)
-    assert 19.0 < angles.max() < 20.5 and angles.min() > -81.0
+    assert 19.0 < angles.max() < 20.0 + np.degrees(speed * scene.dt) and angles.min() > -81.0
 
 
 def test_scenes_of_many_bodies_are_refused_in_one_sentence():
@@ -72,6 +74,7 @@ def test_scenes_of_many_bodies_are_refused_in_one_sentence():
         load(box_on_plane(0.05, count=26), "soft")
 
 
+@pytest.mark.slow
 def test_the_program_of_a_step_does_not_grow_with_the_number_of_bodies():
     sizes = []
     for count in (2, 12):
