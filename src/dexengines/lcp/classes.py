@@ -159,12 +159,12 @@ def forces_of_classes(A, b, owner, mu, cls, f, rounds, compliance):
     if count == 0:
         fill(f, 0.0)
         return 0
-    G = np.empty((count, count), A.dtype)
+    G = np.empty((count, count))
     class_matrix(A, owner, mu, cls, index, count, G)
     top = 0.0
     for i in range(count):
         top = max(top, abs(A[index[i], index[i]]))
-    x, e = np.empty(count, A.dtype), np.empty(count, A.dtype)
+    x, e = np.empty(count), np.empty(count)
     order = np.empty(count, np.int64)
     H = G.copy()
     for i in range(count):
