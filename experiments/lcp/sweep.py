@@ -31,6 +31,7 @@ from dexstack.model.objects import load_object
 from dexstack.plants.lcp import LcpPlant
 from experiments.harness import Outcome, run
 from experiments.lcp import systems
+from experiments.lcp.check import decisions
 
 MOST, LINEAR = 6.0, 0.1
 """Forward passes; share by which the time per step may differ from that of the shortest rollout."""
@@ -57,20 +58,6 @@ class Case:
         self.system.q[:], self.system.v[:] = self.q + dq, self.v + dv
         return gradient.rollout(self.system, self.tau + dtau)
 
-    def decisions(self) -> bytes:
-        """Return the decisions of the last rollout: features, their classes and directions,
-        impacts."""
-        tape = self.system.tape
-        ops, contacts, classes, limits = tape.size
-        parts = (
-            tape.op[:ops],
-            tape.feature[:contacts],
-            tape.mode[:contacts],
-            tape.cls[:classes],
-            tape.limit[:limits],
-        )
-        return b"".join(x.tobytes() for x in parts)
-
     def difference(self, direction: Sequence[np.ndarray], cotangent: np.ndarray, here: bytes) -> float | None:
         """Return the derivative along a direction of ``cotangent`` · the end, by differences of
         fourth order; None where there is none."""
@@ -79,7 +66,7 @@ class Case:
             for c in (-2.0, -1.0, 0.0, 1.0, 2.0):
                 end = self.forward(*(c * h * d for d in direction))
                 f.append(float(cotangent @ np.concatenate([end.q[-1], end.v[-1]])))
-                same = same and self.decisions() == here
+                same = same and decisions(self.system.tape) == here
             slope = (f[0] - 8.0 * f[1] + 8.0 * f[3] - f[4]) / (12.0 * h)
             sides = (f[0] - 4.0 * f[1] + 3.0 * f[2]) / (2.0 * h), (4.0 * f[3] - 3.0 * f[2] - f[4]) / (2.0 * h)
             if same and abs(sides[1] - sides[0]) <= SIDES * max(1.0, abs(slope)):
@@ -112,7 +99,7 @@ def off_differences(case: Case, rng: np.random.Generator) -> dict[str, float | i
         system.q[:], system.v[:] = q, v
         step, cotangent = Case(system, tau), rng.normal(size=q.size + v.size)
         swept = gradient.vjp(system, step.forward(), cotangent, WRT)
-        here = step.decisions()
+        here = decisions(system.tape)
         for k in WRT:
             direction = [
                 rng.normal(size=x.shape) if k == name else np.zeros(x.shape)

@@ -17,10 +17,9 @@ from __future__ import annotations
 import numpy as np
 
 from dexengines.kernels import entry, inner
-from dexengines.lcp.classes import REFINEMENTS, REGULARISATION, forces_of_classes
 from dexengines.lcp.contact_velocity import find_flying
-from dexengines.lcp.correction import FULL_PUSH, LAST_PUSH, PARTS, repeat_corrections
-from dexengines.lcp.dynamics import factorise, inertias, integrate, kinematics, mass_matrix, solve_mass
+from dexengines.lcp.correction import FULL_PUSH, LAST_PUSH, PARTS
+from dexengines.lcp.dynamics import inertias, integrate, kinematics, solve_mass
 from dexengines.lcp.dynamics_adjoint import (
     coordinates_to_tangent,
     pull_integrate,
@@ -30,11 +29,10 @@ from dexengines.lcp.dynamics_adjoint import (
 )
 from dexengines.lcp.impact import linked_groups, restitutions
 from dexengines.lcp.record import BEGIN, IMPACT, MOVE, NONE, STOPPED
+from dexengines.lcp.recorded import repeat_lcps, response_rows, start_of_turn, turned_rows
 from dexengines.lcp.rows import (
-    SLIDING,
     TARGET,
     add_impulse,
-    impact_right_hand_side,
     make_rows,
     move_right_hand_side,
 )
@@ -45,29 +43,6 @@ from dexengines.lcp.vectors import fill, put
 
 SMALLEST = 1e-15
 """Share of the first iteration of the free motion below which further ones are left out."""
-
-
-@inner
-def _recorded_forces(rows, b, cls, f, unregularised):
-    """Write to f the forces of recorded classes as the solver found them."""
-    if unregularised:
-        forces_of_classes(rows.A, b, rows.owner, rows.mu, cls, f, 0, 0.0)
-    else:
-        forces_of_classes(rows.A, b, rows.owner, rows.mu, cls, f, REFINEMENTS, REGULARISATION)
-
-
-@inner
-def _response_rows(world, par, tape, op, q, v, m):
-    """Return the rows of a recorded response with the forces of its plastic LCP; m holds poses at q
-    and factors of the mass matrix."""
-    kinematics(world.tree, q, m)
-    inertias(world.tree, par.mass, m)
-    mass_matrix(world.tree, m)
-    factorise(world.tree.above, m.M)
-    rows = make_rows(world, par, tape, m, q, (v, v), (op[1], op[2]), tape.limit[:0], False)
-    impact_right_hand_side(rows, v)
-    _recorded_forces(rows, rows.b, tape.cls[op[3] : op[3] + rows.f.size], rows.f, op[9] & 1)
-    return rows
 
 
 @inner
@@ -156,7 +131,7 @@ def _pull_given(par, shapes, tape, rows, f_bar, b_bar, out):
 def _pull_response(world, par, tape, op, q, v, m, unit, out, q_bar, v_bar):
     """Pull back a response: v_bar goes from after it to before it, q_bar is added to."""
     tree, nv = world.tree, v.size
-    rows = _response_rows(world, par, tape, op, q, v, m)
+    rows = response_rows(world, par, tape, op, q, v, m)
     J, Y, f, n = rows.J, rows.Y, rows.f, rows.f.size
     cls, unregularised = tape.cls[op[3] : op[3] + n], op[9] & 1
     w, f_bar, J_bar, mu_bar, b_bar = v_bar.copy(), np.empty(n), np.zeros((n, nv)), np.zeros(n), np.zeros(n)
@@ -317,34 +292,6 @@ def _make_bars(n, nv):
 
 
 @inner
-def _start(world, par, tape, op, turn):
-    """Return where the tape has the entries of a turn of a move."""
-    first, last, start = op[1], op[2], op[3]
-    for _ in range(turn):
-        n = last - first + op[5] - op[4]
-        for k in range(first, last):
-            if par.friction[world.shapes.friction_of[tape.feature[k, 4]]] != 0.0:
-                n += 1 if tape.cls[start + k - first] == SLIDING else world.directions
-        start += last - first + n
-    return start
-
-
-@inner
-def _turned_rows(world, par, tape, op, turn, q, star, slip, h, m):
-    """Return the rows and classes of an LCP before the first, with its forces; m holds poses at q
-    and factors of the mass matrix. Its modes replace those of the tape."""
-    first, last, start = op[1], op[2], _start(world, par, tape, op, turn)
-    put(tape.mode[first:last], tape.cls[start : start + last - first])
-    limit = tape.limit[op[4] : op[5]]
-    rows = make_rows(world, par, tape, m, q, (star, slip), (first, last), limit, False)
-    start += last - first
-    cls = tape.cls[start : start + rows.f.size]
-    move_right_hand_side(rows, star, h)
-    _recorded_forces(rows, rows.b, cls, rows.f, (op[9] >> (16 + turn)) & 1)
-    return rows, cls
-
-
-@inner
 def _pull_contacts(
     world, par, tape, op, q, star, turned, us, fs, rows, h, m, out, q_bar, u_bar, after_bar, star_bar
 ):
@@ -361,7 +308,7 @@ def _pull_contacts(
         The cotangent of h.
     """
     nv, h_bar, at, turns = star.size, 0.0, np.empty(q.size), op[12]
-    start, n = _start(world, par, tape, op, turns), rows.f.size
+    start, n = start_of_turn(world, par, tape, op, turns), rows.f.size
     bars, slip_bar = _make_bars(n, nv), np.zeros(nv)
     for i in range(op[10], -1, -1):
         if i == op[10] - op[8]:
@@ -379,7 +326,7 @@ def _pull_contacts(
             kinematics(world.tree, q, m)
     for i in range(turns, -1, -1):
         if i < turns:
-            rows, cls = _turned_rows(world, par, tape, op, i, q, star, turned[i], h, m)
+            rows, cls = turned_rows(world, par, tape, op, i, q, star, turned[i], h, m)
             bars, bit = _make_bars(rows.f.size, nv), (op[9] >> (16 + i)) & 1
             put(u_bar, slip_bar)
             h_bar += _pull_push(
@@ -439,21 +386,6 @@ def _pull_end(
 
 
 @inner
-def _repeat_lcps(world, tape, op, start, rows, q, star, h, m, at, us, fs):
-    """Repeat the LCPs of a move: velocities us (1 + rounds, V) and forces fs (1 + rounds, n)."""
-    n, lift = rows.f.size, np.zeros(rows.f.size)
-    for k in range(1 + op[10]):
-        r = start + 2 * k * n
-        if k > 0:
-            repeat_corrections(world, m, tape, rows, q, us[k - 1], h, at, tape.cls[r - n : r], lift)
-            kinematics(world.tree, q, m)
-        _recorded_forces(rows, rows.b + lift, tape.cls[r : r + n], rows.f, (op[9] >> k) & 1)
-        put(fs[k], rows.f)
-        put(us[k], star)
-        add_impulse(rows, us[k])
-
-
-@inner
 def _pull_move(world, par, tape, i, q, v, h, dt, tau, m, unit, out, tau_bar, q_bar, v_bar, rest_bar):
     """Pull back a move: q_bar and v_bar go from its end to its beginning. Return the cotangent of
     the time left before it."""
@@ -464,17 +396,17 @@ def _pull_move(world, par, tape, i, q, v, h, dt, tau, m, unit, out, tau_bar, q_b
     limit, turned = tape.limit[op[4] : op[5]], np.empty((1 + op[12], nv))
     mode = tape.mode[op[1] : op[2]].copy()
     for k in range(op[12]):
-        rows, _ = _turned_rows(world, par, tape, op, k, q, star, turned[k], h, m)
+        rows, _ = turned_rows(world, par, tape, op, k, q, star, turned[k], h, m)
         put(turned[k + 1], star)
         add_impulse(rows, turned[k + 1])
     put(tape.mode[op[1] : op[2]], mode)
     rows = make_rows(world, par, tape, m, q, (star, turned[op[12]]), (op[1], op[2]), limit, False)
-    n, start = rows.f.size, _start(world, par, tape, op, op[12])
+    n, start = rows.f.size, start_of_turn(world, par, tape, op, op[12])
     move_right_hand_side(rows, star, h)
     us, fs = np.empty((1 + op[10], nv)), np.empty((1 + op[10], n))
-    _repeat_lcps(world, tape, op, start, rows, q, star, h, m, at, us, fs)
+    repeat_lcps(world, tape, op, start, rows, q, star, h, m, at, us, fs)
     u, after, flying = us[op[10]].copy(), us[op[10] - op[8]], np.empty(nv, np.bool_)
-    find_flying(tree.above, rows.J, flying)
+    find_flying(tree.above, rows, fs[op[10] - op[8]], v, after, star, flying)
     later = 0.0 if op[13] else 0.5 * dt / h
     for k in range(nv):
         u[k] = 0.5 * (v[k] + u[k]) if later > 0.0 and flying[k] else u[k]

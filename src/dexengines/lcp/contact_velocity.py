@@ -12,7 +12,7 @@ from dexengines.lcp.classes import CLAMP, HIGH, LOW, SEPARATE, STICK
 from dexengines.lcp.correction import PARTS, find_curvature, find_pushes
 from dexengines.lcp.dynamics import bias_forces, kinematics, kinetic_energy
 from dexengines.lcp.impact import solve_and_count
-from dexengines.lcp.record import UNSOLVED
+from dexengines.lcp.record import SOLVES, UNSOLVED, WARM
 from dexengines.lcp.rows import (
     SLIDING,
     SLIP,
@@ -22,7 +22,7 @@ from dexengines.lcp.rows import (
     report_impulses,
     slip_at,
 )
-from dexengines.lcp.solver import FAILED, RETRY
+from dexengines.lcp.solver import EXACT, FAILED, RETRY, solve_from_classes
 from dexengines.lcp.vectors import fill, put
 
 CURVATURE_ROUNDS = 4
@@ -117,13 +117,22 @@ def _remember(memory, tape, rows, limit, cls):
 
 
 @inner
-def find_flying(above, J, flying):
-    """Write which velocities (V,) belong to trees on which no row of J (n, V) acts; ``above`` as in
-    :class:`.dynamics.Tree`."""
-    for k in range(above.size):
-        flying[k] = True
-        for r in range(J.shape[0]):
-            flying[k] = flying[k] and J[r, k] == 0.0
+def find_flying(above, rows, f, v, u, free, flying):
+    """Write which velocities (V,) belong to trees on which no row acts: none has a force f (n,), or
+    would with the velocity halfway between v and u.
+
+    Args:
+        above: as in :class:`.dynamics.Tree`. rows: with the right-hand side at velocities ``free``.
+    """
+    J = rows.J
+    fill(flying, True)
+    for r in range(f.size):
+        w = rows.b[r]
+        for k in range(above.size):
+            w += J[r, k] * (0.5 * (v[k] + u[k]) - free[k])
+        if f[r] != 0.0 or (rows.owner[r] < 0 and w < 0.0):
+            for k in range(above.size):
+                flying[k] = flying[k] and J[r, k] == 0.0
     for k in range(above.size - 1, -1, -1):  # down to the roots, and back up
         if above[k] >= 0:
             flying[above[k]] = flying[above[k]] and flying[k]
@@ -163,10 +172,11 @@ def _turned_classes(tape, before, cls, rows, turned):
 
 
 @inner
-def _turn(world, par, tape, m, motion, rows, cls, limit, rest, bits, counts, extremes):
+def _turn(world, par, tape, m, motion, rows, cls, limit, rest, bits, counts):
     """Solve again with the friction of contacts that slide along their slip, as long as any does.
 
     Within a pyramid, a contact that slides along one direction may also bear friction across it.
+    Only Newton's method is tried; where it fails, the last solution remains.
 
     Args:
         rows, cls: the first LCP, solved, and its classes. ``motion.u`` is its velocity, overwritten.
@@ -185,16 +195,17 @@ def _turn(world, par, tape, m, motion, rows, cls, limit, rest, bits, counts, ext
         move_right_hand_side(turned, motion.free, rest)
         classes = np.empty(turned.f.size, np.int64)
         _turned_classes(tape, rows, cls, turned, classes)
-        way = solve_and_count(turned, turned.b, classes, True, counts, extremes)
-        if way == FAILED:
+        counts[SOLVES] += 1
+        if solve_from_classes(turned.A, turned.b, turned.owner, turned.mu, classes, turned.f) > EXACT:
             break
+        counts[WARM] += 1
         put(tape.cls[end : end + mode.size], mode)
         put(tape.cls[end + mode.size : end + mode.size + cls.size], cls)
         end += mode.size + cls.size
         put(mode, tape.mode[span[0] : span[1]])
         turns += 1
         bits += 1 << (15 + turns) if bits & 1 else 0
-        bits = bits - (bits & 1) + (1 if way >= RETRY else 0)
+        bits -= bits & 1
         rows, cls = turned, classes
         put(u, motion.free)
         add_impulse(rows, u)
@@ -278,10 +289,10 @@ def contact_velocity(world, par, tape, memory, m, motion, span, limit, rest, cur
     put(free, u)
     put(after, u)
     rows = make_rows(world, par, tape, m, motion.q, (u, u), span, limit, True)
-    find_flying(world.tree.above, rows.J, motion.flying)
     n, rounds, pushed = rows.f.size, 0, False
     if n == 0:
         memory.size[0] = 0
+        fill(motion.flying, True)
         return rounds, 0, pushed, 0, tape.size[2]
     classes = np.empty(n, np.int64)
     move_right_hand_side(rows, u, rest)
@@ -294,7 +305,7 @@ def contact_velocity(world, par, tape, memory, m, motion, span, limit, rest, cur
     add_impulse(rows, u)
     if solved:
         rows, classes, turns, more, start = _turn(
-            world, par, tape, m, motion, rows, classes, limit, rest, bits, counts, extremes
+            world, par, tape, m, motion, rows, classes, limit, rest, bits, counts
         )
         bits, n = more, rows.f.size
     else:
@@ -307,6 +318,7 @@ def contact_velocity(world, par, tape, memory, m, motion, span, limit, rest, cur
             world, tape, m, motion, rows, lift, classes, start, rest, solved, counts, extremes
         )
         bits += more
+    find_flying(world.tree.above, rows, rows.f, motion.v, after, free, motion.flying)
     report_impulses(tape, rows, rows.f)
     r = start + (1 + 2 * rounds) * n
     if find_pushes(rows, u, rest, tape.cls[r : r + n], lift):

@@ -185,12 +185,17 @@ def _delassus(above, L, rows):
     """Write Y = J M⁻¹ and A = J M⁻¹ Jᵀ from the factors L of M."""
     J, A, Y = rows.J, rows.A, rows.Y
     n, nv = J.shape
+    column, count = np.empty((n, nv), np.int64), np.zeros(n, np.int64)
     for i in range(n):
+        for k in range(nv):
+            if J[i, k] != 0.0:
+                column[i, count[i]] = k
+                count[i] += 1
         put(Y[i], J[i])
         solve_mass(above, L, Y[i])
         for j in range(i + 1):
-            total = J[j, 0] * Y[i, 0]
-            for k in range(1, nv):
+            total = 0.0
+            for k in column[j, : count[j]]:
                 total += J[j, k] * Y[i, k]
             A[i, j] = total
             A[j, i] = total

@@ -124,8 +124,8 @@ def _bounces(par, shapes, tape, first, last):
 
 @inner
 def _drop_bouncing(world, par, m, tape, first, last, motion, rest, threshold):
-    """Remove contacts that are about to bounce, which happens at their time of impact, and those that
-    have bounced; return one past the last contact that stays."""
+    """Remove contacts that are about to bounce, which happens at their time of impact; return one
+    past the last contact that stays."""
     tree, shapes, v, u, row = world.tree, world.shapes, motion.v, motion.u, motion.row
     kept = first
     for k in range(first, last):
@@ -133,10 +133,8 @@ def _drop_bouncing(world, par, m, tape, first, last, motion, rest, threshold):
         if (
             gap > 0.0
             and par.restitution[shapes.restitution_of[tape.feature[k, 4]]] > 0.0
-            and abs(speed) > threshold
+            and speed < -threshold
         ):
-            if speed > 0.0:
-                continue
             # it arrives with its present speed and a share of what it gains within the step
             now = np.dot(row, v)
             if now + min(max(gap, 0.0) / (-speed * rest), 1.0) * (speed - now) < -threshold:

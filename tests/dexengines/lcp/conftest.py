@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dexengines.lcp import gradient, record
+from experiments.lcp.check import decisions
 
 
 def _state(system):
@@ -18,20 +19,6 @@ def _run(system, start, forces, **changed):
         *(changed.get(k, x) for k, x in zip(("mass", "friction", "restitution"), par, strict=True))
     )
     return gradient.rollout(system, changed.get("tau", forces))
-
-
-def _decisions(system):
-    """Return the decisions of the last rollout: the active set."""
-    tape = system.tape
-    ops, contacts, classes, limits = tape.size
-    parts = (
-        tape.op[:ops],
-        tape.feature[:contacts],
-        tape.mode[:contacts],
-        tape.cls[:classes],
-        tape.limit[:limits],
-    )
-    return b"".join(x.tobytes() for x in parts)
 
 
 def _derivatives(system, run, directions):
@@ -56,7 +43,7 @@ def _compare(system, tau, directions, lengths=(1e-4, 5e-5, 2e-5, 1e-5, 5e-6, 2e-
     start = _state(system)
     values = {"q": start[0], "v": start[1], "tau": tau, **start[2]._asdict()}
     run = _run(system, start, tau)
-    here = _decisions(system)
+    here = decisions(system.tape)
     ours = _derivatives(system, run, directions)
     found, kept = None, []
     for h in lengths:
@@ -64,7 +51,7 @@ def _compare(system, tau, directions, lengths=(1e-4, 5e-5, 2e-5, 1e-5, 5e-6, 2e-
         for c, weight in ((2.0, -1.0), (1.0, 8.0), (-1.0, -8.0), (-2.0, 1.0)):
             end = _run(system, start, tau, **{k: values[k] + c * h * d for k, d in directions.items()})
             total += weight * np.concatenate([end.q[-1], end.v[-1]])
-            same = same and _decisions(system) == here
+            same = same and decisions(system.tape) == here
         kept = [*kept, total / (12.0 * h)][-3:] if same else []
         if len(kept) == 3 and np.ptp(kept, axis=0).max() <= WORTH * max(1.0, np.abs(kept[0]).max()):
             found = kept[0]
