@@ -73,7 +73,7 @@ class Scene(abc.ABC):
         self._watch = Watch(model, self.collision, self.deepest, whole)
         self._last: State | None = None
         self.notes: tuple[str, ...] = ()
-        """Sentences on what :func:`dexengines.load` made of the model's geometry."""
+        """Sentences on what was made of the model's geometry by :func:`dexengines.load`."""
 
     activation: np.ndarray
     """(na,) of actuators that have a state."""

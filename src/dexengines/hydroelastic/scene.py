@@ -65,18 +65,26 @@ class HydroelasticScene(Scene):
             raise EngineError(
                 f"parameter 'scheme' of the hydroelastic engine must be {known}, got {scheme!r}"
             )
-        geometries = [
-            Geometry(
-                name=g.name,
-                body=body_name(model, g.body),
-                mesh=moved(geom_mesh(g, g.name in whole), g.R, g.p),
-                friction=g.friction,
-                symmetry=_symmetry(g),
-                frame=np.vstack([g.R.T, g.p]),
-                relaxation_time=g.material.relaxation_time,
+        geometries = []
+        for g in self.collision.geoms:
+            try:
+                mesh = geom_mesh(g, g.name in whole)
+            except EngineError:
+                if g.name not in whole or g.material.tets is not None:
+                    raise
+                mesh = geom_mesh(g)
+                self.notes += (f"the mesh of geom '{g.name}' cannot be filled and collides as its hull",)
+            geometries.append(
+                Geometry(
+                    name=g.name,
+                    body=body_name(model, g.body),
+                    mesh=moved(mesh, g.R, g.p),
+                    friction=g.friction,
+                    symmetry=_symmetry(g),
+                    frame=np.vstack([g.R.T, g.p]),
+                    relaxation_time=g.material.relaxation_time,
+                )
             )
-            for g in self.collision.geoms
-        ]
         pairs, inertance = self.collision.pairs, self._forces.inertance
         self.system = HydroelasticSystem(
             contactless(bare(model)), geometries, SCHEMES[scheme], pairs, inertance
