@@ -200,7 +200,7 @@ def _check(cells: Sequence[Cell]) -> tuple[Task, dict[str, Any]]:
     """
     from dexstack.control.params import PlannerParams
     from dexstack.graph.settings import make_task, read_settings
-    from dexstack.sim.loop import LoopParams
+    from dexstack.sim.params import LoopParams
     from dexstack.tasks.controller import check, supervisor_name
 
     for cell in reversed(cells):

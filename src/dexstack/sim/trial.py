@@ -6,41 +6,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dexstack.control.controller import Measurement
-from dexstack.plants.base import WatchedPlant
-from dexstack.sim.sensor import PoseStream, Sample
+from dexstack.sim.sensor import Sample
 from dexstack.tasks.base import Goal, Outcome
 from dexstack.tasks.judge import Judge
 
 if TYPE_CHECKING:
     from dexstack.sim.loop import Loop
-
-
-@runtime_checkable
-class Servo(Protocol):
-    """Position control of the robot, from targets to forces; see
-    :class:`dexstack.hand.servo.ServoLaw`."""
-
-    params: Any
-    """Its ``period`` is the time between two feedbacks [s]."""
-    trip: Any
-    """Reason for which it took the forces away; None if it has not."""
-
-    def reset(self) -> None:
-        """Discard the target."""
-
-    def enable(self) -> None:
-        """Switch the forces on."""
-
-    def set_command(self, q: np.ndarray, t: float) -> Any:
-        """Set the target (N,) [rad, m] at time ``t`` [s]."""
-
-    def step(self, q: np.ndarray, t: float) -> Any:
-        """Return a result with the forces ``tau`` (N,) for the feedback (N,)."""
 
 
 @dataclass
@@ -129,59 +105,27 @@ def run_trial(
     measured_latency: bool = False,
     until_reached: bool = False,
 ) -> Trial:
-    """Run a loop's task once, towards one goal after another.
-
-    A pose arrives every ``pose_period`` [s], unless the sensor delays or omits it; the command that
-    answers it reaches the servo ``latency`` [s] later, while the plant goes on. The servo runs at
-    its own period on the plant's joint positions. The trial ends after ``seconds`` [s], when the
-    object is dropped, when the task ends it, or, with ``until_reached``, when the last goal is
-    reached.
+    """Run a loop's task once, see :class:`~dexstack.sim.simulation.Rollout`; the command that
+    answers a pose reaches the servo ``latency`` [s] later.
 
     Args:
-        seed: draws the start pose, the sensor's noise and the pushes: the trial is repeatable.
         measured_latency: delay every command by the wall time of its own computation; the trial is
             then not repeatable.
     """
-    begin, rng = time.perf_counter(), np.random.default_rng(seed)
-    plant, servo, controller, task = loop.plant, loop.servo, loop.controller, loop.task
-    tau = np.zeros(len(loop.setup.rest))
-    plant.reset(loop.setup.rest, task.start_pose(loop.plant_start, rng))
-    servo.reset()
-    servo.enable()
+    begin, task, controller = time.perf_counter(), loop.task, loop.controller
     controller.reset()
-    record, judge = Recording(), Judge(task, loop.setup.start, goals)
-    pending: list[tuple[float, np.ndarray]] = []
-    ticks = looks = 0
-    stream = PoseStream(loop.sensor, loop.timing.pose_period, plant.dt, rng)
-    for k in range(round(seconds / plant.dt)):
-        t = k * plant.dt
-        if loop.pushes.due(t - plant.dt, t):
-            loop.pushes.push(plant, rng)
-        actual = plant.pose_WO
-        stream.note(actual, np.array(plant.joint_position))
-        if (sample := stream.take()) is not None:
-            late, target = _plan(loop, t, sample, judge.goal, record, measured_latency)
-            record.add(
-                pose_WO=actual,
-                twist_WO=plant.twist_WO,
-                error=task.orientation_error(actual, judge.goal),
-                position_error=task.position_error(actual, judge.goal),
-            )
-            if target is not None:
-                pending.append((t + late, target))
-        if t >= looks * loop.timing.pose_period - 1e-9:
-            looks += 1
-            judge.look(t, actual)
-            if judge.dropped or judge.over or (until_reached and judge.complete):
-                break
-        while pending and t >= pending[0][0] - 1e-9:
-            servo.set_command(pending.pop(0)[1], t)
-        if (held := controller.hold(t)) is not None:
-            servo.set_command(held, t)
-        if t >= ticks * servo.params.period - 1e-9:
-            ticks += 1
-            tau = servo.step(plant.joint_position, t).tau
-        plant.step(tau)
+    rollout = loop.rollout(goals, seed, seconds, hold=controller.hold, until_reached=until_reached)
+    record, judge = Recording(), rollout.judge
+    for t, sample, actual in rollout.sights():
+        late, target = _plan(loop, t, sample, judge.goal, record, measured_latency)
+        record.add(
+            pose_WO=actual,
+            twist_WO=loop.plant.twist_WO,
+            error=task.orientation_error(actual, judge.goal),
+            position_error=task.position_error(actual, judge.goal),
+        )
+        if target is not None:
+            rollout.command(target, t + late)
     return _conclude(loop, judge, record, time.perf_counter() - begin)
 
 
@@ -210,11 +154,6 @@ def _plan(
     return late, answer.target
 
 
-def _trouble(loop: Loop) -> str:
-    plant = loop.plant.trouble() if isinstance(loop.plant, WatchedPlant) else ""
-    return "; ".join(filter(None, [f"the servo is off: {loop.servo.trip}" if loop.servo.trip else "", plant]))
-
-
 def _conclude(loop: Loop, judge: Judge, record: Recording, wall_s: float) -> Trial:
     task, goal, pose_WO = loop.task, judge.goal, np.array(loop.plant.pose_WO)
     outcome = judge.outcome(record.t[-1], pose_WO)
@@ -226,7 +165,7 @@ def _conclude(loop: Loop, judge: Judge, record: Recording, wall_s: float) -> Tri
         dropped=outcome.dropped,
         succeeded=task.succeeded(outcome),
         stalls=loop.supervisor.stalls,
-        trouble=_trouble(loop),
+        trouble=loop.trouble(),
         wall_s=wall_s,
         recording=record.arrays(),
     )

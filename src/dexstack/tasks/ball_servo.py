@@ -30,7 +30,7 @@ class BallServoOutput(NamedTuple):
 
 
 class BallServo:
-    """Servo of a robot of balls; see :class:`dexstack.sim.trial.Servo`."""
+    """Servo of a robot of balls; see :class:`dexstack.sim.simulation.Servo`."""
 
     trip = None
     settling = 0.0

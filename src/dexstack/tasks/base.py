@@ -230,7 +230,7 @@ class Task(abc.ABC):
         return self.setup().start
 
     def servo(self, robot: Robot, params: Any) -> Any:
-        """Return the robot's position control, a :class:`~dexstack.sim.trial.Servo`; by default a
+        """Return the robot's position control, a :class:`~dexstack.sim.simulation.Servo`; by default a
         hand's.
 
         Args:

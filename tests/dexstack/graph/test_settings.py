@@ -18,7 +18,7 @@ from dexstack.model.objects import load_object, load_start
 from dexstack.onboarding.object_file import with_start
 from dexstack.plants import PLANTS, plant_params
 from dexstack.sim.disturbance import Pushes
-from dexstack.sim.loop import LoopParams
+from dexstack.sim.params import LoopParams
 from dexstack.tasks import TASKS
 from dexstack.tasks.controller import check
 from dexstack.tasks.palm_turn import PalmWeights

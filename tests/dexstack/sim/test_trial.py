@@ -17,7 +17,8 @@ from dexstack.model.objects import load_object
 from dexstack.plants import make_plant
 from dexstack.report.plot import write_plot
 from dexstack.sim.disturbance import NONE, Pushes
-from dexstack.sim.loop import Loop, LoopParams
+from dexstack.sim.loop import Loop
+from dexstack.sim.params import LoopParams
 from dexstack.sim.sensor import PoseSensor
 from dexstack.sim.trial import Recording, run_trial
 from dexstack.tasks.base import Setup
