@@ -221,10 +221,12 @@ VICTIMS = {
     "pose_estimator": ("hold", 1.0),
     "camera": ("hold", 1.0),
     "hand": ("ready", 0.1),
+    "simulator": ("fault", 0.1),
 }
 """State in which the loss of a node must end, and its time limit [s]; the estimator coasts for a
-while without pictures, the planner without poses."""
-SIGNALS = {"is killed": signal.SIGKILL, "hangs": signal.SIGSTOP}
+while without pictures, the planner without poses. Without the simulator, which is the emulated hand as
+well, the hand has vanished from the bus; the time is that of the driver's last command to it."""
+SIGNALS = {"is killed": signal.SIGKILL, "hangs": signal.SIGSTOP, "is ended": signal.SIGTERM}
 LOSSES = {f"{node} {how}, in a graph": (node, number) for node in VICTIMS for how, number in SIGNALS.items()}
 Change = tuple[str, str, bool | float | str, bool | float | str]
 """Node, parameter, value that makes the fault, value that ends it."""

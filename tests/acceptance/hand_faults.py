@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from dexstack.bench.hand import DRIVER_PRIORITY
+from dexstack.hand.allegro.bus import BusError, Trouble
 from dexstack.hand.allegro.can_hand import CanHand
 from dexstack.hand.commissioning import check_at_rest, commission
 from dexstack.hand.driver import HandDriver
@@ -175,6 +176,39 @@ def command_fault(name: str) -> Outcome:
         time.sleep(AFTERWARDS)
         ended = "hold" if holds() and r.driver.fault is None else r.driver.state.value
         return Outcome(name, ended, seconds, limit, r.hand.set()["over_limit"] == 0)
+
+
+ADAPTER = {
+    "the adapter is unplugged": ({"open", "send", "receive"}, False),
+    "the adapter is plugged in again": ({"open", "send", "receive"}, True),
+    "the bus takes no more frames": ({"send"}, False),
+    "the bus takes frames again": ({"send"}, True),
+}
+"""Calls of the adapter that fail, and whether the time begins when they work again. A hand that cannot
+be reached keeps its torque: the time ends when the driver knows of the fault."""
+GONE = BusError(Trouble.NO_CHANNEL, "there is no CAN interface can0")
+FULL = BusError(Trouble.BROKEN, "no device on can0 acknowledges frames")
+
+
+def adapter_fault(name: str) -> Outcome:
+    """Run a row of :data:`ADAPTER`."""
+    (failing, again), limit = ADAPTER[name], 0.1
+    with rig() as r:
+        r.hand.set(loss=1.0)  # nor does the guard reach the hand
+        start = time.monotonic()
+        r.computer.trouble = GONE if "open" in failing else FULL
+        r.computer.failing = frozenset(failing)
+        seconds = wait(lambda: r.driver.fault is not None, 1.0) - start
+        if again:
+            time.sleep(AFTERWARDS)
+            r.computer.failing = frozenset()
+            r.hand.set(loss=0.0)
+            start = time.monotonic()
+            state = r.limp()
+            seconds = state["limp_since"] - start if state["limp"] else np.nan
+        r.computer.failing = frozenset()
+        r.hand.set(loss=0.0)
+        return Outcome(name, r.driver.state.value, seconds, limit, *r.afterwards())
 
 
 COMMISSIONING = {
@@ -371,6 +405,7 @@ def hand_rows() -> dict[str, Callable[[str], Outcome]]:
     return {
         **dict.fromkeys((*HAND_FAULTS, *OTHERS), hand_fault),
         **dict.fromkeys(COMMANDS, command_fault),
+        **dict.fromkeys(ADAPTER, adapter_fault),
         **dict.fromkeys(STOPS, stop_fault),
         **dict.fromkeys(ATTACKS, attack),
         **dict.fromkeys(PROCESSES, process_fault),

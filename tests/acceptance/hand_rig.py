@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from dexstack.bench.hand import COMMAND_PERIOD, DRIVER_PRIORITY, EmulatedHandProcess
-from dexstack.hand.allegro.bus import CanBus, Computer
+from dexstack.hand.allegro.bus import BusError, CanBus, Computer
 from dexstack.hand.allegro.can_hand import CanHand
 from dexstack.hand.allegro.protocol import Frame
 from dexstack.hand.driver import HandDriver
@@ -52,24 +52,43 @@ class Outcome:
         return ended and self.torque_kept and self.stayed_off
 
 
-class SteppedComputer(Computer):
-    """This computer with its system clock off by :attr:`stepped`."""
+class AdapterBus(CanBus):
+    """A bus whose adapter can fail, on a computer whose clock can be stepped."""
+
+    computer: FaultyComputer
+
+    def send(self, frame: Frame) -> None:
+        self.computer.check("send")
+        super().send(frame)
+
+    def receive(self, timeout: float) -> tuple[Frame, float] | None:
+        self.computer.check("receive")
+        received = super().receive(timeout)
+        return None if received is None else (received[0], received[1] + self.computer.stepped)
+
+
+class FaultyComputer(Computer):
+    """This computer with its system clock off by :attr:`stepped` and a CAN adapter that can fail."""
 
     stepped = 0.0
     """Offset of the clock [s]."""
+    failing: frozenset[str] = frozenset()
+    """Calls of the adapter that fail: "open", "send", "receive"."""
+    trouble: BusError | None = None
+    """The error of these calls."""
+
+    def check(self, call: str) -> None:
+        """Raise the error of a call that fails."""
+        if call in self.failing and self.trouble is not None:
+            raise self.trouble
 
     def system(self) -> float:
         return super().system() + self.stepped
 
     def open_bus(self, params: BusParams) -> CanBus:
-        bus = super().open_bus(params)
-        receive = bus.receive
-
-        def stamped(timeout: float) -> tuple[Frame, float] | None:
-            received = receive(timeout)
-            return None if received is None else (received[0], received[1] + self.stepped)
-
-        bus.receive = stamped  # type: ignore[method-assign]
+        self.check("open")
+        bus = AdapterBus(params)
+        bus.computer = self
         return bus
 
 
@@ -81,7 +100,7 @@ class Rig:
     driver: HandDriver
     target: Callable[[float], Any]
     """Joint angles to command at a time [s]."""
-    computer: SteppedComputer
+    computer: FaultyComputer
     silent: bool = False
     """Send no commands."""
     stamp: Callable[[float], float] | None = None
@@ -141,10 +160,10 @@ def rig(hardware: str = "V4", *arguments: str) -> Iterator[Rig]:
     end = threading.Event()
     with emulated_hand(bus, "--emulated-hardware", hardware, *arguments) as hand, state_folder() as folder:
         params = CanHandParams(hardware=hardware, realtime_priority=DRIVER_PRIORITY, calibration_dir=folder)
-        computer = SteppedComputer()
+        computer = FaultyComputer()
         driver = HandDriver(
             CanHand("right", bus, params, computer),
-            ServoLaw(model, ServoParams(command_timeout=0.1)),
+            ServoLaw(model, ServoParams()),
             store=StateFile(folder, SERIAL),
         )
         result = Rig(hand, driver, lambda t: middle + 0.2 * np.sin(2 * np.pi * 0.7 * t + phase), computer)
