@@ -262,7 +262,8 @@ TIGHTER = {"kp is lowered over DDS while it drives": ("kp", 0.5)}
 
 
 def node_loss(g: Graph, name: str) -> Outcome:
-    """Run a row of :data:`LOSSES`."""
+    """Run a row of :data:`LOSSES`. An orderly end counts as a new start: the node that follows enables
+    an emulated hand again."""
     node, number = LOSSES[name]
     wanted, limit = VICTIMS[node]
     if not g.ready():
@@ -284,7 +285,7 @@ def node_loss(g: Graph, name: str) -> Outcome:
         os.kill(pid, signal.SIGCONT)
     g.wait(lambda: g.probe.pid(node) != pid or number == signal.SIGSTOP, BACK_TIMEOUT)
     g.wait(lambda: False, 2.0 * AFTERWARDS)
-    stayed = not off or not g.tap.servo
+    stayed = not off or not g.tap.servo or (node == "hand" and number == signal.SIGTERM)
     return Outcome(name, ended, max(taken, 0.0), limit, g.tap.over_limit == over, stayed)
 
 
