@@ -50,6 +50,18 @@ def test_commissioning_passes_every_layer_and_is_kept(dexstack, tmp_path):
             "off and on",
         ),
         (
+            (*EMULATED, "--emulator-arguments=--failing-motor 2", "--reboot"),
+            "reboot",
+            "not allowed to reboot motor 2 (if_pip)",
+            "--yes",
+        ),
+        (
+            (*EMULATED, "--emulator-arguments=--failing-motor 2", "--reboot", "--yes"),
+            "reboot",
+            "motor 2 (if_pip) reports: overload",
+            "off and on",
+        ),
+        (
             (*EMULATED, "--emulator-arguments=--latency 0.016"),
             "stream",
             "nothing from all motors",
