@@ -28,12 +28,12 @@ from dexstack.identification.rollouts import servo_of
 from dexstack.identification.unknowns import DELAY, chosen
 from dexstack.report.statistics import wilson
 from dexstack.tasks.base import World
+from dexstack.tasks.worlds import drawn
 from dexstack.trials.keep import claim, whole
 from dexstack.trials.pool import in_processes
 from dexstack.trials.sweep import loop_of
 from experiments.harness import Outcome, run
 from experiments.identification import recover
-from experiments.identification.worlds import drawn
 
 if TYPE_CHECKING:
     from dexstack.control.problem import ModelParams

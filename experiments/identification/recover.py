@@ -31,12 +31,12 @@ from dexstack.identification.unknowns import DELAY, MOST, Unknown, chosen, value
 from dexstack.plants import PLANTS
 from dexstack.report.statistics import wilson
 from dexstack.tasks.base import OFFSETS, World
+from dexstack.tasks.worlds import drawn
 from dexstack.trials.keep import claim, whole
 from dexstack.trials.pool import in_processes
 from dexstack.trials.sweep import loop_of
 from experiments.harness import Outcome, run
 from experiments.identification import peer
-from experiments.identification.worlds import drawn
 
 TRIALS, SECONDS = 4, 15.0
 FIELDS = ("mass", "friction", "torque", "joint_damping", "joint_friction")

@@ -39,7 +39,7 @@ def param(
 ) -> Any:
     """Make a dataclass field with a description, and an inclusive range or all valid names.
 
-    Lists are tuples, checked per entry.
+    Lists are tuples, checked per entry; one with an empty default may have any length.
     """
     return dataclasses.field(default=default, metadata={"doc": doc, "lo": lo, "hi": hi, "choices": choices})
 
@@ -90,7 +90,7 @@ def coerce(name: str, value: Any, field: dataclasses.Field, annotation: Any) -> 
         if isinstance(value, str) or not hasattr(value, "__iter__"):
             raise ConfigError(f"parameter '{name}' must be a list, got {value!r}")
         value = tuple(value)
-        if len(value) != len(field.default):
+        if field.default and len(value) != len(field.default):
             raise ConfigError(f"parameter '{name}' must have {len(field.default)} entries, got {len(value)}")
         return tuple(scalar(typing.get_args(annotation)[0], x) for x in value)
     return scalar(annotation, value)

@@ -25,12 +25,17 @@ class Registry(Mapping[str, tuple[str, ...]]):
         what: the kind; in capitals, the constant of users' files.
         entries: module and names in it, by name.
         base: module and name of the base class of users' classes.
+        formats: as ``entries``, for files of other formats by their suffix.
     """
 
     def __init__(
-        self, what: str, entries: Mapping[str, tuple[str, ...]], base: tuple[str, str] | None = None
+        self,
+        what: str,
+        entries: Mapping[str, tuple[str, ...]],
+        base: tuple[str, str] | None = None,
+        formats: Mapping[str, tuple[str, ...]] = {},
     ) -> None:
-        self.what, self._entries, self._base = what, dict(entries), base
+        self.what, self._entries, self._base, self._formats = what, dict(entries), base, dict(formats)
 
     def __getitem__(self, name: str) -> tuple[str, ...]:
         return self._entries[name]
@@ -42,7 +47,7 @@ class Registry(Mapping[str, tuple[str, ...]]):
         return len(self._entries)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._entries or is_own(name)
+        return name in self._entries or is_own(name) or Path(str(name)).suffix in self._formats
 
     def load(self, name: str) -> tuple[Any, ...]:
         """Import the class or function, and its parameter class.
@@ -54,9 +59,10 @@ class Registry(Mapping[str, tuple[str, ...]]):
         if is_own(name):
             own = self._own(name)
             return own, own.Params
-        if name not in self._entries:
+        entry = self._entries.get(name) or self._formats.get(Path(name).suffix)
+        if entry is None:
             raise unknown_name(self.what, name, self._entries)
-        module, *names = self._entries[name]
+        module, *names = entry
         loaded = importlib.import_module(module)
         return tuple(getattr(loaded, n) for n in names)
 

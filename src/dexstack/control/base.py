@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jax import Array
@@ -141,6 +141,8 @@ class LocalPlanner(abc.ABC):
     ``Params``, made with (problem, params).
     """
 
+    supervisor: ClassVar[str] = ""
+    """Name of its default supervisor; empty: the task's."""
     robot: Robot
     params: MpcParams
     theta: ModelParams

@@ -65,7 +65,7 @@ class PlannerParams:
 
     planner: str = param(
         "gauss_newton",
-        "planner: gauss_newton (ContactSDF-MPC), sampling (rollouts of MuJoCo), or your own file",
+        "planner: gauss_newton (ContactSDF-MPC), sampling (rollouts of MuJoCo), your own file, or an ONNX policy",
         choices=PLANNERS,
     )
     supervisor: str = param(

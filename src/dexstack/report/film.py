@@ -61,10 +61,15 @@ class _Outline:
         return camera.project(p_W)[self.edges[shown]]
 
 
-class _Artist:
-    """Draws the frames of one film."""
+class Artist:
+    """Draws pictures of a scene with the goal as an outline."""
 
-    def __init__(self, scene: mujoco.MjModel, camera: Camera):
+    def __init__(self, scene: mujoco.MjModel, width: int = 400, height: int = 300) -> None:
+        """
+        Args:
+            scene: compiled scene with the camera ``film``, whose state is joints, then object pose.
+        """
+        camera = Camera.of_model(scene, "film", width=width, height=height)
         self.scene, self.camera = scene, camera
         self.renderer = Renderer(scene, camera)
         body = scene.body(OBJECT_BODY)
@@ -76,6 +81,7 @@ class _Artist:
         self.layout = JointLayout(scene)
 
     def frame(self, q: np.ndarray, pose_WO: np.ndarray, goal_WO: np.ndarray, t: float) -> Image.Image:
+        """Return the picture of joint positions (N,), object pose (7,) and goal (7,) at time t [s]."""
         data = mujoco.MjData(self.scene)
         data.qpos[:] = np.concatenate([self.layout.coordinates(q), pose_WO])
         mujoco.mj_kinematics(self.scene, data)
@@ -151,7 +157,7 @@ def write_film(
         scene: compiled scene with the camera ``film`` whose state is ``q`` then ``pose_WO``.
     """
     t = np.asarray(recording["t"], float)
-    artist = _Artist(scene, Camera.of_model(scene, "film", width=width, height=height))
+    artist = Artist(scene, width, height)
     count = max(2, round(FPS * min(t[-1] - t[0], seconds)) + 1)
     samples = np.searchsorted(t, np.linspace(t[0], t[-1], count) - 1e-9).clip(0, len(t) - 1)
 

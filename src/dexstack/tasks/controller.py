@@ -10,6 +10,7 @@ from dexstack.control.base import Problem
 from dexstack.control.controller import Controller
 from dexstack.control.factory import check_planner, make_model, make_planner
 from dexstack.control.params import BlindParams, MpcParams, PlannerParams
+from dexstack.control.planners import PLANNERS
 from dexstack.control.predictor import StatePredictor
 from dexstack.control.supervisors import SUPERVISORS
 from dexstack.control.supervisors.base import PlanningContext
@@ -21,8 +22,9 @@ Params = Mapping[type, Any]
 
 
 def supervisor_name(task: type[Task] | Task, params: Params) -> str:
-    """Return the supervisor that parameters or task choose."""
-    return params[PlannerParams].supervisor or task.supervisor
+    """Return the supervisor that the parameters, the planner or the task choose, in this order."""
+    chosen = params[PlannerParams]
+    return chosen.supervisor or getattr(PLANNERS.load(chosen.planner)[0], "supervisor", "") or task.supervisor
 
 
 def check(task: Task, setup: Setup, params: Params) -> None:

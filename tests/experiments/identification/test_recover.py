@@ -6,9 +6,9 @@ import json
 import pytest
 
 from dexstack.tasks.base import OFFSETS
+from dexstack.tasks.worlds import RANGES
 from experiments.identification import recover
 from experiments.identification.recover import PEER, Case
-from experiments.identification.worlds import RANGES
 
 
 def test_worlds_are_drawn_within_their_ranges():

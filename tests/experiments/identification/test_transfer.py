@@ -12,9 +12,10 @@ import pytest
 from dexstack.errors import ConfigError
 from dexstack.graph.settings import Spec, read_settings
 from dexstack.tasks.base import NOMINAL_WORLD, World
+from dexstack.tasks.worlds import RANGES, SHIFTS, drawn
 from experiments.identification import transfer_shares
 from experiments.identification.transfer_matrix import ALL, DEFAULTS, Matrix, Plan, sources
-from experiments.identification.worlds import RANGES, SETTINGS, SHIFTS, drawn, randomised
+from experiments.identification.worlds import SETTINGS, randomised
 
 PLAN = Plan(Spec(), ("mujoco", "lcp", "soft"), steps=100, trials=4, seed=7, seconds=5.0)
 

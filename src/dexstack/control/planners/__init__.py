@@ -11,6 +11,7 @@ PLANNERS = Registry(
         "sampling": ("dexstack.control.planners.sampling", "SamplingPlanner", "SamplingParams"),
     },
     ("dexstack.control.base", "LocalPlanner"),
+    {".onnx": ("dexstack.control.policies.planner", "OnnxPolicy", "NoParams")},
 )
 """Module, class or factory, and parameter class of every planner; the first takes the problem and all
 parameter blocks by their class."""

@@ -1,0 +1,1 @@
+"""Trained policies: their observations, their file, and the planner that runs them."""

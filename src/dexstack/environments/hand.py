@@ -1,0 +1,219 @@
+"""A task as a Gymnasium environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+
+from dexstack.control.policies.features import DEFAULT, FeatureStack
+from dexstack.control.policies.features import Sight as PolicySight
+from dexstack.control.policies.mapping import NORMALISED, TARGET, PolicyMapping
+from dexstack.errors import ConfigError, unknown_name
+from dexstack.graph.settings import Spec, make_task, read_settings
+from dexstack.sim.simulation import Rollout, Sight, Simulation
+from dexstack.tasks.base import NOMINAL_WORLD, Task, World, read_world
+from dexstack.tasks.worlds import drawn
+
+REWARDS = {
+    "dense": "progress of the orientation error [rad], +1 a goal reached, −1 if dropped",
+    "sparse": "+1 a goal reached, −1 if dropped",
+}
+DROP = -1.0
+GOAL = 1.0
+
+
+class HandEnv(gymnasium.Env):
+    """One task with a hand, an object and a plant, as the graph has it.
+
+    Observations are features (see :data:`~dexstack.control.policies.features.FEATURES`) of the joint
+    positions, the measured object pose, the goal and the target in force. Actions are joint targets,
+    which reach the servo after the loop's latency; the servo with its limits and its watch applies
+    torques at its own rate. Steps last one pose period. A rollout terminates when the judge says so
+    (dropped, last goal reached, or the task's own end) or the servo has tripped, and is truncated
+    after ``seconds``. Trials of `dexstack eval` with the same seed, trial and targets are the same to
+    the bit.
+    """
+
+    metadata: ClassVar = {"render_modes": ["rgb_array"], "render_fps": 20}
+
+    def __init__(
+        self,
+        task: str | type[Task] = "reorient",
+        *,
+        hand: str = "right",
+        object: str = "cube",
+        plant: str = "mujoco",
+        perception: str | Path = "",
+        world: World | Mapping[str, float] | str | Path = NOMINAL_WORLD,
+        rate: float = 20.0,
+        seconds: float | None = None,
+        reward: str = "dense",
+        features: Sequence[str] = DEFAULT,
+        history: int = 1,
+        action: str = NORMALISED,
+        files: Sequence[str | Path] = (),
+        set: Mapping[str, Any] | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        """
+        Args:
+            task: name, path of a Python file, or class.
+            hand: side, or path of a hand's YAML.
+            object: name, or path of an object's YAML.
+            plant: physics engine, see :data:`dexstack.plants.PLANTS`.
+            perception: parameter file with the pose sensor's delay, noise and outages; empty: exact.
+            world: true properties of the plant, a mapping of them, or a file; :meth:`reset` may draw
+                others.
+            rate: steps a second [Hz].
+            seconds: simulated time of a rollout [s]; None: the task's.
+            reward: of :data:`REWARDS`.
+            features: of one moment, in order.
+            history: number of moments in an observation.
+            action: ``normalised`` (−1 … 1 between the joint limits) or ``target`` [rad, m].
+            files: further parameter files; the last wins.
+            set: single parameters that win over all files.
+
+        Raises:
+            ConfigError: unknown name, unusable file, or parameter out of range.
+        """
+        if reward not in REWARDS:
+            raise unknown_name("reward", reward, REWARDS)
+        if action not in (NORMALISED, TARGET):
+            raise unknown_name("action", action, (NORMALISED, TARGET))
+        parameters = {"pose_period": 1.0 / rate, **(set or {})}
+        given = (*map(str, files), *([str(perception)] if perception else []))
+        spec = Spec(task, object, hand, given, tuple(sorted(parameters.items())), plant)
+        settings = read_settings(spec)
+        made = make_task(spec, settings)
+        self.simulation = Simulation(made, settings, plant, _world(world))
+        """Plant, servo and sensor."""
+        self.task, self.render_mode = made, render_mode
+        self._seconds = made.seconds() if seconds is None else float(seconds)
+        self._dense, self._initial_world = reward == "dense", self.simulation.world
+        robot = self.simulation.setup.robot
+        self.mapping = PolicyMapping(
+            robot.joint_names,
+            1.0 / self.simulation.timing.pose_period,
+            tuple(features),
+            int(history),
+            action=action,
+        )
+        """What a policy that was trained here needs for deployment; write it with
+        :func:`~dexstack.control.policies.mapping.write_mapping`."""
+        self._lower, self._upper = np.array(robot.lower, float), np.array(robot.upper, float)
+        self._stack = FeatureStack(self.mapping.features, self._lower, self._upper, self.mapping.history)
+        self._artist: Any = None
+        least, largest = (
+            (self._lower, self._upper)
+            if action == TARGET
+            else (-np.ones_like(self._lower), np.ones_like(self._upper))
+        )
+        self.action_space = gymnasium.spaces.Box(least, largest, dtype=np.float64)
+        rest, pose_WO = self.simulation.setup.rest, self.simulation.setup.start.pose_WO
+        size = len(self._stack.add(PolicySight(0.0, rest, pose_WO, pose_WO, rest)))
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begin a rollout.
+
+        Args:
+            seed: of start pose, noise, pushes, goals and drawn worlds; None: the next of the sequence.
+            options: ``trial`` (k): the k-th trial of `dexstack eval` with this seed; ``world``: a
+                :class:`~dexstack.tasks.base.World`, a mapping of its fields, a file, or ``"random"``
+                to draw one (see :mod:`dexstack.tasks.worlds`); ``goals``: orientations or poses of
+                the object, an iterable of (7,).
+
+        Raises:
+            ConfigError: an unknown option, or a world that the plant rejects.
+        """
+        super().reset(seed=seed)
+        options = dict(options or {})
+        if unknown := sorted({*options} - {"trial", "world", "goals"}):
+            raise unknown_name("option of reset", unknown[0], ("trial", "world", "goals"))
+        drawn_seed = int(self.np_random.integers(2**31)) if seed is None else int(seed)
+        world = options.get("world", self._initial_world)
+        world = drawn(drawn_seed) if isinstance(world, str) and world == "random" else _world(world)
+        if world != self.simulation.world:
+            self.simulation.set_world(world)
+        k = int(options.get("trial", 0))
+        goals = map(self.task.at_pose, options["goals"]) if "goals" in options else None
+        self._rollout: Rollout = self.simulation.rollout(
+            goals or self.task.goals(k, drawn_seed), drawn_seed + k, self._seconds
+        )
+        self._sights: Iterator[Sight] = self._rollout.sights()
+        self._stack.reset()
+        self._target = np.array(self.simulation.setup.rest, float)
+        self._reached = 0
+        self._sight = next(self._sights, None)
+        if self._sight is None:
+            raise ConfigError("a rollout shorter than the delay of the first pose has no observation")
+        self._error = self._true_error()
+        return self._observation(), self._info()
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Send joint targets and advance to the next pose."""
+        assert self._sight is not None, "call reset first"
+        self._target = self.mapping.target(np.asarray(action, float), self._target, self._lower, self._upper)
+        latency = self.simulation.timing.latency
+        self._rollout.command(self._target, self._sight.t + latency)
+        following, judge = next(self._sights, None), self._rollout.judge
+        self._sight = following or self._sight
+        ended = judge.dropped or judge.over or judge.complete or self.simulation.servo.trip is not None
+        reached = len(judge.reached_at) - self._reached
+        self._reached += reached
+        before, self._error = self._error, self._true_error()
+        progress = before - self._error if self._dense and not reached else 0.0
+        reward = progress + GOAL * reached + DROP * judge.dropped
+        return self._observation(), float(reward), bool(ended), following is None and not ended, self._info()
+
+    def render(self) -> np.ndarray | None:
+        """Return a picture (H, W, 3) of the plant's state with the goal as an outline."""
+        if self.render_mode is None:
+            return None
+        if self._artist is None:
+            from dexstack.model.scene import robot_scene
+            from dexstack.report.film import Artist
+
+            setup = self.simulation.setup
+            self._artist = Artist(robot_scene(setup.robot, setup.obj).compile())
+        plant, goal_WO = self.simulation.plant, self._rollout.judge.goal.pose_WO
+        return np.asarray(self._artist.frame(plant.joint_position, plant.pose_WO, goal_WO, plant.time))
+
+    def _true_error(self) -> float:
+        """Return the orientation error of the true pose [rad]."""
+        return float(self.task.orientation_error(self.simulation.plant.pose_WO, self._rollout.judge.goal))
+
+    def _observation(self) -> np.ndarray:
+        assert self._sight is not None
+        t, sample, _ = self._sight
+        goal_WO = self.task.nearest(sample.pose_WO, self._rollout.judge.goal.pose_WO)
+        return self._stack.add(PolicySight(t, sample.q_now, sample.pose_WO, goal_WO, self._target)).astype(
+            np.float32
+        )
+
+    def _info(self) -> dict[str, Any]:
+        judge, plant = self._rollout.judge, self.simulation.plant
+        outcome = judge.outcome(self._rollout.t, np.array(plant.pose_WO))
+        return {
+            "t": self._rollout.t,
+            "pose_WO": np.array(outcome.pose_WO),
+            "goal_WO": np.array(judge.goal.pose_WO),
+            "orientation_error": self._error,
+            "position_error": self.task.position_error(outcome.pose_WO, judge.goal),
+            "goals_reached": len(judge.reached_at),
+            "dropped": outcome.dropped,
+            "is_success": bool(self.task.succeeded(outcome)),
+            "trouble": self.simulation.trouble(),
+        }
+
+
+def _world(world: World | Mapping[str, float] | str | Path) -> World:
+    if isinstance(world, World):
+        return world
+    return World(**world) if isinstance(world, Mapping) else read_world(Path(world))

@@ -1,0 +1,187 @@
+"""Policies in a planner's place: observations, actions, rates, and refusals by name."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from dexstack.api import closed_loop
+from dexstack.contact.contact import empty_contacts
+from dexstack.control.base import Observation, Problem, SolveStatus
+from dexstack.control.params import MpcParams, PlannerParams
+from dexstack.control.policies.features import FEATURES, FeatureStack, Sight
+from dexstack.control.policies.mapping import PolicyMapping, read_mapping, write_mapping
+from dexstack.control.policies.planner import OnnxPolicy
+from dexstack.errors import ConfigError
+from dexstack.geometry.rotations import quaternion_product
+from dexstack.model.hand import load_hand
+from dexstack.model.objects import load_object
+
+HAND = load_hand("right")
+POSE = np.array([0.01, 0.0, 0.04, 1.0, 0.0, 0.0, 0.0])
+TURNED = np.array([0.01, 0.0, 0.04, np.cos(0.3), 0.0, 0.0, np.sin(0.3)])
+
+
+def write_policy(folder: Path, weights, bias, **mapping) -> Path:
+    """Write the policy ``observation @ weights + bias`` and its mapping; return its file."""
+    weights, bias = np.asarray(weights, np.float32), np.asarray(bias, np.float32)
+    rows, columns = weights.shape
+    graph = helper.make_graph(
+        [helper.make_node("Gemm", ["seen", "w", "b"], ["action"])],
+        "linear",
+        [helper.make_tensor_value_info("seen", TensorProto.FLOAT, [1, rows])],
+        [helper.make_tensor_value_info("action", TensorProto.FLOAT, [1, columns])],
+        [onnx.numpy_helper.from_array(weights, "w"), onnx.numpy_helper.from_array(bias, "b")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    path = folder / "policy.onnx"
+    onnx.save(model, path)
+    write_mapping(path.with_suffix(".yaml"), PolicyMapping(**mapping))
+    return path
+
+
+def planner(path: Path) -> OnnxPolicy:
+    blocks = {MpcParams: MpcParams(), PlannerParams: PlannerParams(planner=str(path))}
+    return OnnxPolicy(Problem(HAND, load_object("cube"), None, None, None), blocks)
+
+
+def observation(t=0.0, q=None, pose_WO=POSE):
+    return Observation(t, pose_WO, HAND.home if q is None else q, empty_contacts(0))
+
+
+def test_the_relative_rotation_turns_the_object_to_the_goal():
+    """R_WO R_OG = R_WG for the quaternion, and the vector's norm is the angle."""
+    sight = Sight(0.0, HAND.home, TURNED, POSE, HAND.home)
+    stack = FeatureStack(["relative_quaternion", "relative_rotation_vector"], HAND.lower, HAND.upper)
+    seen = stack.add(sight)
+    np.testing.assert_allclose(quaternion_product(TURNED[3:], seen[:4]), POSE[3:], atol=1e-12)
+    np.testing.assert_allclose(seen[4:], [0.0, 0.0, -0.6], atol=1e-12)
+
+
+def test_velocities_are_differences_and_history_starts_with_the_first_moment():
+    stack = FeatureStack(["q", "qd"], HAND.lower, HAND.upper, history=2)
+    first = stack.add(Sight(1.0, np.zeros(16), POSE, POSE, HAND.home))
+    np.testing.assert_array_equal(first, 0.0)
+    second = stack.add(Sight(1.5, np.ones(16), POSE, POSE, HAND.home))
+    np.testing.assert_allclose(second, np.repeat([0.0, 0.0, 1.0, 2.0], 16))
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_every_feature_is_a_finite_vector(name):
+    sight = Sight(0.0, HAND.home, POSE, TURNED, HAND.home)
+    seen = FeatureStack([name], HAND.lower, HAND.upper).add(sight)
+    assert seen.ndim == 1 and np.isfinite(seen).all()
+
+
+@pytest.mark.parametrize(
+    ("action", "expected"),
+    [
+        ("target", lambda a, last: 0.5 * a),
+        ("displacement", lambda a, last: last + 0.5 * a),
+        ("normalised", lambda a, last: HAND.lower + (a + 1) / 2 * (HAND.upper - HAND.lower)),
+    ],
+)
+def test_actions_are_joint_targets_inside_the_limits(tmp_path, action, expected):
+    rng = np.random.default_rng(0)
+    bias = rng.uniform(-0.5, 0.5, 16)
+    made = planner(
+        write_policy(tmp_path, np.zeros((16, 16)), bias, observations=("q",), action=action, scale=0.5)
+    )
+    plan = made.plan(observation(), POSE)
+    target = np.clip(expected(bias, HAND.home), HAND.lower, HAND.upper)
+    np.testing.assert_allclose(plan.q_des, target, atol=1e-6)
+    assert plan.status == SolveStatus.OK
+
+
+def test_joints_are_ordered_as_the_policy_names_them(tmp_path):
+    """A policy that holds its joints, in reverse order, holds the hand's."""
+    names = tuple(reversed(HAND.joint_names))
+    path = write_policy(tmp_path, np.eye(16), np.zeros(16), observations=("q",), joints=names)
+    q = np.clip(HAND.home + np.linspace(0.0, 0.1, 16), HAND.lower, HAND.upper)
+    np.testing.assert_allclose(planner(path).plan(observation(q=q), POSE).q_des, q, atol=1e-6)
+
+
+def test_between_two_moments_the_target_stays(tmp_path):
+    made = planner(write_policy(tmp_path, np.eye(16), np.zeros(16), observations=("q",), rate=10.0))
+    first = made.plan(observation(0.0), POSE).q_des
+    moved = HAND.home + 0.01
+    np.testing.assert_array_equal(made.plan(observation(0.05, moved), POSE).q_des, first)
+    np.testing.assert_allclose(made.plan(observation(0.1, moved), POSE).q_des, moved, atol=1e-6)
+
+
+def test_an_action_that_is_not_finite_keeps_the_target_and_is_not_usable(tmp_path):
+    """1e38 · 1e3 overflows float32."""
+    made = planner(write_policy(tmp_path, 1e38 * np.eye(16), np.zeros(16), observations=("q",)))
+    plan = made.plan(observation(q=np.full(16, 1e3)), POSE)
+    assert plan.status == SolveStatus.DIVERGED and not plan.status.usable
+    np.testing.assert_array_equal(plan.q_des, np.full(16, 1e3))
+
+
+def test_observations_are_normalised_and_clipped():
+    mapping = PolicyMapping(observations=("q",), mean=(1.0, 2.0), std=(2.0, 4.0), clip=1.0, history=2)
+    np.testing.assert_array_equal(
+        mapping.scaled(np.array([3.0, 4.0, 0.0, 99.0])), np.float32([1.0, 0.5, -0.5, 1.0])
+    )
+
+
+@pytest.mark.parametrize(
+    ("mapping", "says"),
+    [
+        ({"observations": ("q", "qd")}, "an observation of 32 numbers"),
+        ({"observations": ("q",), "joints": ("thumb",)}, "joint of the policy 'thumb'"),
+        ({"observations": ("q",), "joints": HAND.joint_names[:15]}, f"name '{HAND.joint_names[15]}' once"),
+        ({"observations": ("q",), "mean": (0.0,) * 3}, "'mean' has 3 numbers, an observation 16"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(tmp_path, mapping, says):
+    with pytest.raises(ConfigError, match=says):
+        planner(write_policy(tmp_path, np.eye(16), np.zeros(16), **mapping))
+
+
+def test_a_policy_with_too_few_actions_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="must return 16 numbers"):
+        planner(write_policy(tmp_path, np.ones((16, 3)), np.zeros(3), observations=("q",)))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("observation: [q]", "unknown parameter of PolicyMapping 'observation'; did you mean 'observations'"),
+        ("observations: [qq]", "unknown observations 'qq'"),
+        ("action: torque", "unknown action 'torque'"),
+        ("rate: fast", "'rate' must be float"),
+        ("- q", "must be a mapping of joints"),
+    ],
+)
+def test_a_malformed_mapping_is_refused_with_its_path(tmp_path, text, says):
+    path = tmp_path / "policy.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=says) as error:
+        read_mapping(path)
+    assert str(path) in str(error.value)
+
+
+def test_what_is_no_model_is_refused(tmp_path):
+    path = tmp_path / "policy.onnx"
+    path.write_text("<html>")
+    write_mapping(path.with_suffix(".yaml"), PolicyMapping())
+    with pytest.raises(ConfigError, match="not a usable ONNX model"):
+        planner(path)
+
+
+def test_a_policy_in_python_is_a_planner(tmp_path):
+    path = tmp_path / "hold.py"
+    path.write_text(
+        "from dexstack.control.policies.planner import PolicyPlanner\n"
+        "class Hold(PolicyPlanner):\n"
+        "    def act(self, observation):\n"
+        "        return observation[:16]\n"
+        "PLANNER = Hold\n"
+    )
+    write_mapping(path.with_suffix(".yaml"), PolicyMapping(observations=("q", "displacement")))
+    loop = closed_loop(set={"planner": str(path)})
+    assert type(loop.supervisor).__name__ == "NoSupervisor"
+    trial = loop.run(0, 0, 0.3)
+    assert set(trial.recording["status"]) == {0} and not trial.dropped

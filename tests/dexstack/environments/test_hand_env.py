@@ -1,0 +1,134 @@
+"""Environments: Gymnasium's own checker, and the same rollouts as trials."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import dexstack.environments
+from dexstack.errors import ConfigError
+from dexstack.graph.settings import Spec
+from dexstack.trials.sweep import loop_of
+
+
+def palm_turn(**options):
+    return gymnasium.make("dexstack/PalmTurn-v0", **options).unwrapped
+
+
+@pytest.mark.parametrize("task", dexstack.environments.IDS)
+@pytest.mark.filterwarnings("ignore:.*recommend using a symmetric.*", "ignore:.*Box observation space m.*")
+def test_the_checker_of_gymnasium_passes(task):
+    env = gymnasium.make(dexstack.environments.IDS[task], render_mode="rgb_array", seconds=1.0)
+    check_env(env.unwrapped)
+
+
+def test_a_rollout_with_a_trials_commands_is_the_trial_to_the_bit():
+    """The sensor is noisy and late, and the object starts off its place, so that seeds matter."""
+    noisy = {"pose_noise_position": 0.001, "pose_noise_rotation": 0.01, "latency": 0.013, "horizon": 2}
+    loop = loop_of(Spec(overrides=(*noisy.items(), ("iterations", 1))))
+    recording = loop.run(2, seed=7, seconds=0.6).recording
+    env = palm_turn(rate=50.0, seconds=0.6, action="target", set=noisy)
+    _, info = env.reset(seed=7, options={"trial": 2})
+    for k, target in enumerate(recording["q_command"]):
+        np.testing.assert_array_equal(info["pose_WO"], recording["pose_WO"][k])
+        np.testing.assert_array_equal(env.simulation.plant.joint_position, recording["q"][k])
+        _, _, terminated, truncated, info = env.step(target)
+    assert (terminated, truncated) == (False, True)
+
+
+def test_resets_of_one_seed_are_equal_and_the_next_differs():
+    env = palm_turn(features=("position", "goal_quaternion"))
+    first, again, other = (env.reset(seed=seed)[0] for seed in (3, 3, 4))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_dense_rewards_add_up_to_the_progress():
+    env = palm_turn(seconds=1.0)
+    _, before = env.reset(seed=0)
+    total, ended = 0.0, False
+    while not ended:
+        _, reward, terminated, truncated, info = env.step(np.zeros(16))
+        total, ended = total + reward, terminated or truncated
+    assert total == pytest.approx(before["orientation_error"] - info["orientation_error"], abs=1e-9)
+
+
+def test_a_dropped_object_ends_the_rollout_and_costs_one():
+    """With the hand open and friction low the cube, pushed, leaves the palm."""
+    env = palm_turn(reward="sparse", world={"friction": 0.1}, set={"push_speed": 2.0, "push_interval": 0.2})
+    env.reset(seed=0)
+    reward, terminated, steps = 0.0, False, 0
+    while not terminated and steps < 100:
+        _, reward, terminated, _, info = env.step(-np.ones(16))
+        steps += 1
+    assert (reward, info["dropped"]) == (-1.0, True)
+
+
+def test_a_servo_that_trips_ends_the_rollout_and_says_why():
+    env = palm_turn()
+    env.reset(seed=0)
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        _, _, terminated, _, info = env.step(rng.uniform(-1, 1, 16))
+        if terminated:
+            break
+    assert terminated and (info["dropped"] or "the servo is off" in info["trouble"])
+
+
+def test_worlds_and_goals_are_options_of_reset():
+    env = palm_turn()
+    env.reset(seed=5, options={"world": "random"})
+    drawn = env.simulation.world
+    env.reset(seed=5, options={"world": "random"})
+    assert env.simulation.world == drawn != dexstack.environments.hand.NOMINAL_WORLD
+    goal_WO = np.array([0.0, 0.0, 0.05, np.cos(0.4), 0.0, 0.0, np.sin(0.4)])
+    _, info = env.reset(seed=5, options={"goals": [goal_WO], "world": {"mass": 2.0}})
+    np.testing.assert_allclose(info["goal_WO"][3:], goal_WO[3:])
+    assert env.simulation.world.mass == 2.0
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"reward": "dnse"}, "reward 'dnse'"),
+        ({"features": ["qq"]}, "feature 'qq'"),
+        ({"action": "x"}, "action 'x'"),
+    ],
+)
+def test_unknown_names_are_refused(options, names):
+    with pytest.raises(ConfigError, match=names):
+        palm_turn(**options)
+
+
+def test_an_unknown_option_of_reset_is_refused():
+    with pytest.raises(ConfigError, match="option of reset 'trail'"):
+        palm_turn().reset(seed=0, options={"trail": 1})
+
+
+@pytest.mark.slow
+def test_a_thousand_resets_keep_the_memory():
+    import psutil
+
+    env, process = palm_turn(seconds=0.2), psutil.Process()
+    for k in range(200):
+        env.reset(seed=k)
+    before = process.memory_info().rss
+    for k in range(1000):
+        env.reset(seed=k)
+        env.step(np.zeros(16))
+    assert process.memory_info().rss - before < 20e6
+
+
+@pytest.mark.slow
+def test_a_vector_of_environments_in_processes_equals_single_ones():
+    many = gymnasium.make_vec("dexstack/PalmTurn-v0", num_envs=2, vectorization_mode="async")
+    seen, _ = many.reset(seed=[1, 2])
+    for _ in range(5):
+        seen, *_ = many.step(np.zeros((2, 16)))
+    many.close()
+    for row, seed in zip(seen, (1, 2), strict=True):
+        env = palm_turn()
+        alone, _ = env.reset(seed=seed)
+        for _ in range(5):
+            alone, *_ = env.step(np.zeros(16))
+        np.testing.assert_array_equal(row, alone)
