@@ -38,6 +38,7 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from dexstack.errors import ConfigError
+from dexstack.hand.allegro.names import vendor_names
 from dexstack.hand.commissioning import check_commissioned
 from dexstack.hand.driver import Command, HandDriver
 from dexstack.hand.link import FaultKind, Feedback, HandFault, Link, never
@@ -143,8 +144,13 @@ class HandNode(StackNode):
         self._hand = load_hand(p.hand)
         names = self._hand.joint_names
         self._gravity = GravityCompensation(self._hand)
+        vendor = vendor_names(self._hand) if p.vendor_names else {}
         self._commands = JointCommands(
-            self, names, p.command_owners.split(), self.params(ServoParams).command_timeout
+            self,
+            names,
+            p.command_owners.split(),
+            self.params(ServoParams).command_timeout,
+            {theirs: own for own, theirs in vendor.items()},
         )
         self._phases = self.newest(String, "rollout/state", LATCHED, read_phase)
         servo = self._servo(self.params(ServoParams), self.params(WatchParams))
@@ -152,6 +158,9 @@ class HandNode(StackNode):
         self._state = JointWriter(names, "position", "velocity", "effort")
         self._applied = JointWriter(names, "position")
         self._to_state = self.create_publisher(JointState, "joint_states", STATE)
+        self._vendor_names, self._to_vendor = list(vendor.values()), None
+        if vendor:
+            self._to_vendor = self.create_publisher(JointState, "vendor/joint_states", STATE)
         self._to_applied = self.create_publisher(JointState, "hand/applied_command", SENSOR)
         self.create_service(Trigger, "~/enable", self._on_enable)
         self.create_service(
@@ -238,7 +247,12 @@ class HandNode(StackNode):
         self._moved |= output.mode is not ServoMode.LIMP
         state = self._state
         state.position[:], state.velocity[:], state.effort[:] = q, output.qd, output.tau
-        self._to_state.publish(state.at(stamp))
+        message = state.at(stamp)
+        self._to_state.publish(message)
+        if self._to_vendor is not None:
+            own, message.name = message.name, self._vendor_names
+            self._to_vendor.publish(message)
+            message.name = own
         if self._ticks % self.params(HandParams).applied_command_every == 0:
             self._applied.position[:] = output.q_applied
             self._to_applied.publish(self._applied.at(stamp))

@@ -8,7 +8,7 @@ page of memory and a pipe:
 * the driver counts its turns in the page; while it is *armed* (servo on) and the count stands still
   for ``timeout``, it counts as hung;
 * the kernel marks the driver's process as exiting as soon as it ends, for whatever reason, and breaks
-  the pipe after it has freed the process's memory, 0.1 ms per locked megabyte.
+  the pipe only after it has freed the process's memory, which takes tens of milliseconds.
 
 In both cases the guard sends zero torque and servo off on its own bus handle, several times; for a
 dead driver it repeats until the hand confirms that its servo is off, up to :data:`PERSISTENCE`.
