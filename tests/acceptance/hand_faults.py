@@ -46,7 +46,7 @@ from tests.acceptance.hand_rig import (
     state_folder,
     wait,
 )
-from tests.acceptance.leap_faults import HARMLESS_MOTORS, MOTOR_COMMISSIONING, MOTOR_FAULTS, SHARED
+from tests.acceptance.leap_faults import HARMLESS_MOTORS, MOTOR_FAULTS, SHARED
 
 
 def _gain(joint: int, value: float) -> list[float]:
@@ -225,8 +225,7 @@ def adapter_fault(name: str) -> Outcome:
             r.computer.failing = frozenset()
             r.hand.set(loss=0.0)
             start = time.monotonic()
-            state = r.limp()
-            seconds = state["limp_since"] - start if state["limp"] else np.nan
+            seconds = wait(lambda: not r.hand.set()["servo"], 1.0) - start
         r.computer.failing = frozenset()
         r.hand.set(loss=0.0)
         return Outcome(name, r.driver.state.value, seconds, limit, *r.afterwards())
@@ -242,9 +241,7 @@ COMMISSIONING = {
 }
 """Faults that commissioning finds by moving every joint alone; the time runs from the last good
 measurement to the end of the torque."""
-LEAP_COMMISSIONING = {
-    name: COMMISSIONING[name] for name in COMMISSIONING if "swapped" not in name
-} | MOTOR_COMMISSIONING
+LEAP_COMMISSIONING = {name: COMMISSIONING[name] for name in COMMISSIONING if "swapped" not in name}
 
 
 def commissioning_fault(name: str) -> Outcome:
@@ -252,7 +249,7 @@ def commissioning_fault(name: str) -> Outcome:
     fault_name, hardware = parts(name)
     model, limit, bus = model_of(hardware), 0.05, new_bus(hardware)
     with emulated_hand(bus) as hand:
-        hand.set(**(COMMISSIONING | LEAP_COMMISSIONING)[fault_name])
+        hand.set(**COMMISSIONING[fault_name])
         params = CanHandParams(calibration_dir="/nonexistent")
         link = link_to(hardware, bus, params, FaultyComputer())
         try:
