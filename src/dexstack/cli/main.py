@@ -29,6 +29,7 @@ COMMANDS = {
     "identify": "fit mass, friction, motors and delay of a plant to a recording",
     "monitor": "show a running graph in a browser",
     "record": "record a running graph into a bag",
+    "dataset": "write recordings in a learner's format",
     "replay": "publish a bag again, or draw a recording",
     "diagnose": "check the layers under a device, one after the other",
     "capture": "record the traffic of a device's bus, for bug reports and tests",
