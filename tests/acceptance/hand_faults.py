@@ -41,6 +41,7 @@ from tests.acceptance.hand_rig import (
     emulated_hand,
     link_to,
     model_of,
+    name_of,
     new_bus,
     rig,
     state_folder,
@@ -375,7 +376,7 @@ def process_fault(name: str) -> Outcome:
     bus, off_the_bus = new_bus(hardware), victim == "driver off the bus"
     limit = 0.15 if hardware == LEAP else 0.1
     with emulated_hand(bus) as hand, state_folder() as folder:
-        command = [sys.executable, "-c", DRIVER, model_of(hardware).name, bus.interface, bus.channel]
+        command = [sys.executable, "-c", DRIVER, name_of(hardware), bus.interface, bus.channel]
         command += [folder, SERIAL]
         driver = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:

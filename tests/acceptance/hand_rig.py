@@ -124,9 +124,14 @@ class FaultyComputer(Computer):
         return line
 
 
+def name_of(hardware: str) -> str:
+    """Return the name under which the model of an Allegro or LEAP hand is loaded."""
+    return "leap_right" if hardware == LEAP else "right"
+
+
 def model_of(hardware: str) -> HandModel:
     """Return the model of an Allegro hand of a generation, or of a LEAP hand."""
-    return load_hand("leap_right" if hardware == LEAP else "right")
+    return load_hand(name_of(hardware))
 
 
 def link_to(hardware: str, bus: BusParams, params: CanHandParams, computer: FaultyComputer) -> BusHand:
