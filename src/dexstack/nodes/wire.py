@@ -308,6 +308,11 @@ def check_frame(message: Any) -> None:
 def read_pose(message: PoseStamped | PoseWithCovarianceStamped) -> PoseSample:
     """Return a pose in the world frame with a unit quaternion."""
     check_frame(message)
+    return read_any_pose(message)
+
+
+def read_any_pose(message: PoseStamped | PoseWithCovarianceStamped) -> PoseSample:
+    """Return a pose in the frame of its message with a unit quaternion."""
     pose = message.pose if isinstance(message, PoseStamped) else message.pose.pose
     p, q = pose.position, pose.orientation
     values = np.array([p.x, p.y, p.z, q.w, q.x, q.y, q.z])

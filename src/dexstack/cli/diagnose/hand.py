@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from dexstack.cli.hand_access import add_hand_arguments, agreed, the_hand
+from dexstack.cli.hand_access import add_gravity_argument, add_hand_arguments, agreed, the_hand
 from dexstack.cli.output import add_json_argument, note, publish, table
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add_hand_arguments(p)
+    add_gravity_argument(p)
     p.add_argument("--seconds", type=float, default=2.0, metavar="S", help="duration of the stream test")
     p.add_argument("--all", action="store_true", help="move every joint, and record that the hand passed")
     p.add_argument("--no-motion", action="store_true", help="leave out the last layer: nothing moves")
@@ -208,6 +209,7 @@ def _motion(args: argparse.Namespace, link: BusHand, hand: HandModel) -> str:
         hand,
         joints,
         lambda j: note(f"now {hand.joint_names[j]} moves; if another joint does: Ctrl-C"),
+        args.gravity,
     )
     link.servo_off()
     largest, others = max(r.largest_torque for r in results), max(r.others for r in results)
