@@ -21,6 +21,7 @@ COMMANDS = {
     "demo": "turn a cube in simulation and show the film",
     "up": "start the graph of nodes: simulation, mock or hardware",
     "eval": "run closed-loop trials without ROS",
+    "judge": "judge a controller by a fixed protocol",
     "object": "add, check, draw and place objects",
     "hand": "add a hand from a robot file, export its description",
     "view": "simulate a scene file and draw its contact forces",

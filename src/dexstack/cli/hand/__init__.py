@@ -1,4 +1,4 @@
-"""``dexstack hand``: make a hand from a robot file, and export it for other ROS packages."""
+"""``dexstack hand``: make a hand from a robot file, check it, and export it for other ROS packages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dexstack.cli.subcommands import group
 
 add_parser, run = group(
     __name__,
-    "make a hand from a robot file; its files for ros2_control and MoveIt",
+    "add a hand from a robot file, check it, export its description",
     __doc__,
-    ("add", "export"),
+    ("add", "check", "export"),
 )

@@ -26,22 +26,27 @@ class Overlap:
         self._of_object = model.geom_bodyid == model.body(OBJECT_BODY).id
 
     def deepest_of(self, recording: Mapping[str, np.ndarray]) -> float:
-        """Return the deepest overlap of a trial [m] from :data:`SETTLED` on, or at its end where it
-        is shorter."""
-        after = min(int(np.searchsorted(recording["t"], SETTLED)), len(recording["t"]) - 1)
-        return self.deepest(recording["q"][after:], recording["pose_WO"][after:])
+        """Return the deepest overlap of a trial [m], see :meth:`depths_of`."""
+        return float(self.depths_of(recording).max())
 
-    def deepest(self, q: np.ndarray, pose_WO: np.ndarray) -> float:
-        """Return the deepest overlap [m] of the configurations, 0 without any.
+    def depths_of(self, recording: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return the overlap at every sample (K,) of a trial [m] from :data:`SETTLED` on, or at its
+        end where it is shorter."""
+        after = min(int(np.searchsorted(recording["t"], SETTLED)), len(recording["t"]) - 1)
+        return self.depths(recording["q"][after:], recording["pose_WO"][after:])
+
+    def depths(self, q: np.ndarray, pose_WO: np.ndarray) -> np.ndarray:
+        """Return the overlap (n,) [m] of every configuration, 0 without any.
 
         Args:
             q: (n, N) joint positions [rad or m].
             pose_WO: (n, 7) object poses [m, wxyz].
         """
-        deepest = 0.0
-        for joints, pose in zip(q, pose_WO, strict=True):
-            self.plant.reset(joints, pose)
-            contact = self.plant.scene.data.contact
-            of_object = self._of_object[contact.geom].any(axis=1)
-            deepest = max(deepest, -float(np.min(contact.dist[of_object], initial=0.0)))
-        return deepest
+        found = np.zeros(len(q))
+        for k, (joints, pose) in enumerate(zip(q, pose_WO, strict=True)):
+            if np.isfinite(pose).all():
+                self.plant.reset(joints, pose)
+                contact = self.plant.scene.data.contact
+                of_object = self._of_object[contact.geom].any(axis=1)
+                found[k] = -float(np.min(contact.dist[of_object], initial=0.0))
+        return found
