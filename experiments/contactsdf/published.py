@@ -6,7 +6,7 @@ Theirs is a vector (σ, m_t, m_rx, m_ry, m_rz, k, s, f) in which squared recipro
     stiffness 1/k²   mass s²   friction f, on the palm 1/(1 + e^(−f))   σ as it is   cover 0.99
 
 with h = 0.1 s; the numbers serve control and are not physical: the object's mass is below a
-milligram. The command writes the packaged files anew and requires that they are as kept.
+milligram. The command writes the packaged files again and requires that they are as kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dexstack.control.problem import ModelParams
 from dexstack.control.theta_file import ThetaFile, load_theta, save_theta
 from dexstack.model.description import data_dir
 from dexstack.tasks import load_task
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 
 STEP, COVER = 0.1, 0.99
 """h [s], and the share of a command that a free joint covers in it."""
@@ -101,9 +101,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the conversion."""
-    return run("experiments.contactsdf.published", __doc__, make, argv, arguments=_arguments)
+main = experiment("experiments.contactsdf.published", __doc__, make, arguments=_arguments)
 
 
 if __name__ == "__main__":

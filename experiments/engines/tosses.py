@@ -36,7 +36,7 @@ from dexstack.cli import arguments
 from dexstack.cli.output import note, table
 from dexstack.errors import ConfigError, writing
 from experiments.engines.toss_simulators import COMMON, OWN, RATE, WIDTH, Simulate, Toss, simulator
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 
 BEST, ROTATION, FACE = 10.0, 20.0, 0.75
 """[% of the width], [deg], share."""
@@ -236,9 +236,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the choice of tosses and of the search")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment."""
-    return run("experiments.engines.tosses", __doc__, make, argv, arguments=_arguments)
+main = experiment("experiments.engines.tosses", __doc__, make, arguments=_arguments)
 
 
 if __name__ == "__main__":

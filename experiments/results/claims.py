@@ -46,12 +46,13 @@ def claims_table(documents: Mapping[str, Any], folder: str, count: int | None = 
 def experiments() -> dict[str, str]:
     """Return the first paragraph of the docstring of every experiment by ``paper.name``.
 
-    An experiment is a module ``experiments/PAPER/NAME.py`` with a function ``main``; nothing is imported.
+    An experiment is a module ``experiments/PAPER/NAME.py`` that assigns ``main``; nothing is imported.
     """
     found = {}
     for path in sorted(EXPERIMENTS.glob("*/*.py")):
         module = ast.parse(path.read_text())
-        names = {node.name for node in module.body if isinstance(node, ast.FunctionDef)}
+        assigned = [node.targets[0] for node in module.body if isinstance(node, ast.Assign)]
+        names = {target.id for target in assigned if isinstance(target, ast.Name)}
         if path.parent.name != "results" and "main" in names:
             summary = (ast.get_docstring(module) or "").split("\n\n")[0]
             found[f"{path.parent.name}.{path.stem}"] = " ".join(summary.split())

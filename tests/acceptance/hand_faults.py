@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from dexstack.hand.allegro.bus import BusError, Trouble
+from dexstack.hand.allegro.bus import BusError
 from dexstack.hand.commissioning import check_at_rest, commission
 from dexstack.hand.driver import HandDriver
 from dexstack.hand.leap.line import LineError
@@ -30,6 +30,7 @@ from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
 from dexstack.hand.states import HandState, StateFile
 from dexstack.model.hand import load_hand
 from dexstack.report.gate import Gate
+from tests.acceptance.commissioning import gains
 from tests.acceptance.hand_rig import (
     AFTERWARDS,
     LEAP,
@@ -48,11 +49,6 @@ from tests.acceptance.hand_rig import (
     wait,
 )
 from tests.acceptance.leap_faults import HARMLESS_MOTORS, MOTOR_FAULTS, SHARED
-
-
-def _gain(joint: int, value: float) -> list[float]:
-    return [value if j == joint else 1.0 for j in range(16)]
-
 
 HAND_FAULTS: dict[str, tuple[dict[str, Any], float]] = {
     "joint angles stop": ({"silent": True}, 0.1),
@@ -75,8 +71,8 @@ HAND_FAULTS: dict[str, tuple[dict[str, Any], float]] = {
     "the bytes of torques are swapped": ({"swapped_torque_bytes": True}, 0.3),
     "an encoder is dead": ({"frozen_joint": 6}, 0.6),
     "all motors are inverted": ({"motor_gain": [-1.0] * 16}, 0.6),
-    "one motor is inverted": ({"motor_gain": _gain(5, -1.0)}, 1.0),
-    "one encoder is inverted": ({"encoder_gain": _gain(9, -1.0)}, 0.1),
+    "one motor is inverted": ({"motor_gain": gains(5, -1.0)}, 1.0),
+    "one encoder is inverted": ({"encoder_gain": gains(9, -1.0)}, 0.1),
     "the motors of index and middle are swapped": ({"motor_order": [1, 0, 2, 3]}, 1.0),
     "the angles of middle and ring are swapped": ({"encoder_order": [0, 2, 1, 3]}, 1.0),
     "the fingers are in the wrong order": ({"encoder_order": [1, 2, 3, 0]}, 1.0),
@@ -145,37 +141,35 @@ def hand_fault(name: str) -> Outcome:
             r.driver.in_thread(r.driver.enable)
         start = time.monotonic()
         r.hand.set(**changes)
-        known = wait(lambda: r.driver.fault is not None, 2.0 * limit + 0.5)
-        seconds = known - start
+        seconds = wait(lambda: r.driver.fault is not None, 2.0 * limit + 0.5) - start
         if fault in UNREACHABLE:
             r.hand.set(**harmless)
-        state = r.limp()
-        if fault not in UNREACHABLE:
-            seconds = state["limp_since"] - start if state["limp"] else np.nan
+            r.limp()
+        else:
+            seconds = r.limp() - start
         r.hand.set(**harmless)
-        ended = r.driver.state.value
-        return Outcome(name, ended, seconds, limit, *r.afterwards())
+        return Outcome(name, r.driver.state.value, seconds, limit, *r.afterwards())
 
 
-def _aim(r: Rig, target: Any) -> None:
-    r.target = lambda t: target
+def _aim(target: Any) -> Callable[[Rig], None]:
+    return lambda r: setattr(r, "target", lambda t: target)
 
 
 COMMANDS: dict[str, Callable[[Rig], None]] = {
     "commands stop": lambda r: setattr(r, "silent", True),
-    "commands are not numbers": lambda r: _aim(r, np.full(16, np.nan)),
-    "one entry of the commands is not a number": lambda r: _aim(r, np.where(np.arange(16) == 3, np.nan, 0.5)),
-    "commands are infinite": lambda r: _aim(r, np.full(16, np.inf)),
-    "commands are huge": lambda r: _aim(r, np.full(16, 1e300)),
-    "commands have 15 entries": lambda r: _aim(r, np.zeros(15)),
-    "commands are text": lambda r: _aim(r, "sixteen"),
-    "commands arrive 200 ms late": lambda r: r.offset_stamps(-0.2),
-    "commands arrive in the opposite order": lambda r: r.restamp(-1.0),
-    "the same command arrives again and again": lambda r: r.restamp(0.0),
-    "commands are stamped one second late": lambda r: r.offset_stamps(-1.0),
-    "commands are stamped one second early": lambda r: r.offset_stamps(1.0),
-    "the commands' clock is 100 ppm slow for an hour": lambda r: r.offset_stamps(-0.36),
-    "the commands' clock is 100 ppm fast for an hour": lambda r: r.offset_stamps(0.36),
+    "commands are not numbers": _aim(np.full(16, np.nan)),
+    "one entry of the commands is not a number": _aim(np.where(np.arange(16) == 3, np.nan, 0.5)),
+    "commands are infinite": _aim(np.full(16, np.inf)),
+    "commands are huge": _aim(np.full(16, 1e300)),
+    "commands have 15 entries": _aim(np.zeros(15)),
+    "commands are text": _aim("sixteen"),
+    "commands arrive 200 ms late": lambda r: r.restamp(-0.2),
+    "commands arrive in the opposite order": lambda r: r.restamp(rate=-1.0),
+    "the same command arrives again and again": lambda r: r.restamp(rate=0.0),
+    "commands are stamped one second late": lambda r: r.restamp(-1.0),
+    "commands are stamped one second early": lambda r: r.restamp(1.0),
+    "the commands' clock is 100 ppm slow for an hour": lambda r: r.restamp(-0.36),
+    "the commands' clock is 100 ppm fast for an hour": lambda r: r.restamp(0.36),
     "the system clock steps by +1 s": lambda r: r.step_clock(1.0),
     "the system clock steps by -1 s": lambda r: r.step_clock(-1.0),
 }
@@ -186,10 +180,7 @@ def command_fault(name: str) -> Outcome:
     """Run a row of :data:`COMMANDS`."""
     (fault, hardware), limit = parts(name), 0.25
     with rig(hardware) as r:
-
-        def holds() -> bool:
-            return r.driver.servo.mode is ServoMode.HOLD
-
+        holds = lambda: r.driver.servo.mode is ServoMode.HOLD  # noqa: E731
         start = time.monotonic()
         COMMANDS[fault](r)
         seconds = wait(lambda: holds() or r.driver.fault is not None, 2.0 * limit) - start
@@ -206,8 +197,8 @@ ADAPTER = {
 }
 """Calls of the adapter that fail, and whether the time begins when they work again. A hand that cannot
 be reached keeps its torque: the time ends when the driver knows of the fault."""
-GONE = BusError(Trouble.NO_CHANNEL, "there is no CAN interface can0")
-FULL = BusError(Trouble.BROKEN, "no device on can0 acknowledges frames")
+GONE = BusError("there is no CAN interface can0")
+FULL = BusError("no device on can0 acknowledges frames")
 LINE = LineError("the line failed: no such device")
 
 
@@ -233,10 +224,10 @@ def adapter_fault(name: str) -> Outcome:
 
 
 COMMISSIONING = {
-    "commissioning, a motor inverted": {"motor_gain": _gain(5, -1.0)},
-    "commissioning, an encoder of double scale": {"encoder_gain": _gain(0, 2.0)},
-    "commissioning, a motor of double strength": {"motor_gain": _gain(7, 2.0)},
-    "commissioning, a motor dead": {"motor_gain": _gain(3, 0.0)},
+    "commissioning, a motor inverted": {"motor_gain": gains(5, -1.0)},
+    "commissioning, an encoder of double scale": {"encoder_gain": gains(0, 2.0)},
+    "commissioning, a motor of double strength": {"motor_gain": gains(7, 2.0)},
+    "commissioning, a motor dead": {"motor_gain": gains(3, 0.0)},
     "commissioning, a weak supply": {"motor_gain": [0.2] * 16},
     "commissioning, two fingers swapped": {"encoder_order": [1, 0, 2, 3]},
 }
@@ -249,25 +240,21 @@ def commissioning_fault(name: str) -> Outcome:
     """Run a row of :data:`COMMISSIONING`."""
     fault_name, hardware = parts(name)
     model, limit, bus = model_of(hardware), 0.05, new_bus(hardware)
-    with emulated_hand(bus) as hand:
+    params = CanHandParams(calibration_dir="/nonexistent")
+    with (
+        emulated_hand(bus) as hand,
+        contextlib.closing(link_to(hardware, bus, params, FaultyComputer())) as link,
+    ):
         hand.set(**COMMISSIONING[fault_name])
-        params = CanHandParams(calibration_dir="/nonexistent")
-        link = link_to(hardware, bus, params, FaultyComputer())
         try:
             link.start()
-            feedback = link.read(0.1)
-            assert feedback is not None
-            check_at_rest(feedback, model, link.rad_per_count)
+            check_at_rest(link.read(0.1), model, link.rad_per_count)
             commission(link, model)
-            return Outcome(name, "enabled", np.nan, limit)
         except HandFault as fault:
             kept = hand.set()["over_limit"] == 0
-            wait(lambda: not hand.set()["servo"], 0.5)
-            return Outcome(
-                name, "fault", getattr(fault, "seconds", 0.0), limit, kept, not hand.set()["servo"]
-            )
-        finally:
-            link.close()
+            off = not np.isnan(wait(lambda: not hand.set()["servo"], 0.5))
+            return Outcome(name, "fault", getattr(fault, "seconds", 0.0), limit, kept, off)
+        return Outcome(name, "enabled", np.nan, limit)
 
 
 STOPS = ("stop", "stop while enable runs")
@@ -419,23 +406,24 @@ TICKS = 3000
 
 def tick_cost() -> dict[str, float]:
     """Return the median time [s] of one step of the servo, and of the watch within it."""
-    hand, spent, watched = load_hand("right"), [], []
+    hand, spent = load_hand("right"), {"servo_s": [], "watch_s": []}
     servo = ServoLaw(hand, ServoParams())
-    look = servo.watch.look
 
-    def timed(*args: Any) -> Any:
-        begin = time.perf_counter()
-        trip = look(*args)
-        watched.append(time.perf_counter() - begin)
-        return trip
+    def timed(function: Callable[..., Any], times: list[float]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            begin = time.perf_counter()
+            result = function(*args)
+            times.append(time.perf_counter() - begin)
+            return result
 
-    servo.watch.look = timed  # type: ignore[method-assign]
+        return call
+
+    servo.watch.look = timed(servo.watch.look, spent["watch_s"])  # type: ignore[method-assign]
+    step = timed(servo.step, spent["servo_s"])
     for k in range(TICKS):
         servo.set_command(hand.home, 0.003 * k)
-        begin = time.perf_counter()
-        servo.step(hand.home + 0.01 * np.sin(0.01 * k), 0.003 * k)
-        spent.append(time.perf_counter() - begin)
-    return {"servo_s": float(np.median(spent)), "watch_s": float(np.median(watched))}
+        step(hand.home + 0.01 * np.sin(0.01 * k), 0.003 * k)
+    return {name: float(np.median(times)) for name, times in spent.items()}
 
 
 def hand_rows() -> dict[str, Callable[[str], Outcome]]:

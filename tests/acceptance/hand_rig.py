@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -156,24 +157,21 @@ class Rig:
     stamp: Callable[[float], float] | None = None
     """Stamp of a command sent at a system time [s]; None: no stamps."""
 
-    def offset_stamps(self, seconds: float) -> None:
-        """Stamp commands by a clock that is off by ``seconds``."""
-        self.stamp = lambda t: t + seconds
-
-    def restamp(self, rate: float) -> None:
-        """Let the stamps advance at this multiple of the clock's rate."""
+    def restamp(self, offset: float = 0.0, rate: float = 1.0) -> None:
+        """Stamp commands by a clock that is off by ``offset`` [s] and advances at this rate."""
         start = time.time()
-        self.stamp = lambda t: start + rate * (t - start)
+        self.stamp = lambda t: start + offset + rate * (t - start)
 
     def step_clock(self, seconds: float) -> None:
         """Step the driver's system clock; the commands keep the old one."""
-        self.offset_stamps(0.0)
+        self.restamp()
         self.computer.stepped = seconds
 
-    def limp(self) -> dict[str, Any]:
-        """Wait until the motors have no torque; return the hand's state."""
+    def limp(self) -> float:
+        """Wait until the motors have no torque; return since when [s], NaN if they still have."""
         wait(lambda: self.hand.set()["limp"], 1.0)
-        return self.hand.set()
+        state = self.hand.set()
+        return state["limp_since"] if state["limp"] else np.nan
 
     def afterwards(self) -> tuple[bool, bool]:
         """Return whether, with the fault gone and commands continuing, torques kept their limits
@@ -227,16 +225,14 @@ def rig(hardware: str = "V4", *arguments: str) -> Iterator[Rig]:
                     stamp = result.stamp and result.stamp(time.time())
                     driver.command(result.target(time.monotonic()), stamp)
 
-        thread = threading.Thread(target=command)
-        try:
-            with driver:
-                thread.start()
+        with driver, ThreadPoolExecutor(1) as pool:
+            commands = pool.submit(command)
+            try:
                 time.sleep(SETTLE)
                 yield result
+            finally:
                 end.set()
-                thread.join()
-        finally:
-            end.set()
+            commands.result()
 
 
 def wait(condition: Callable[[], bool], timeout: float) -> float:

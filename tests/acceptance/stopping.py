@@ -44,12 +44,12 @@ def events() -> dict[str, Callable[[Any], Outcome]]:
     """Return the function that runs each event in a graph or, for those of :data:`ALONE`, without."""
     rows = {name: lambda _, name=name: hand_rows()[name](name) for name in ALONE}
     try:
-        from tests.acceptance.graph_faults import LOSSES, node_loss
+        from tests.acceptance.graph_faults import LOSSES, graph_rows
     except ImportError as error:
         note(f"without the processes of a graph: {error}")
         return rows
     return rows | {
-        name: lambda graph, name=name: node_loss(graph, name)
+        name: lambda graph, name=name: graph_rows()[name](graph, name)
         for name, (node, _) in LOSSES.items()
         if node in IN_GRAPH
     }

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from dexstack.cli import arguments
-from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.cli.output import note, publish, table
 from dexstack.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``dataset``."""
     p = subparsers.add_parser(
         "dataset",
-        help="write recordings in a learner's format",
         description="Write trials of `dexstack eval --record`, runs of `dexstack up` and MCAP bags as one "
         "LeRobotDataset v3.0: joint positions and velocities, object pose, goal, joint targets (the "
         "actions), task text, success and, with --render, pictures. A recording ends as an episode where "
@@ -56,7 +55,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument("--object", default="cube", help="bags: object")
     p.add_argument("--hand", default="right", help="bags: side, or path of a hand's YAML")
     p.add_argument("--render", action="store_true", help="add pictures drawn from the recorded states")
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dexstack.cli import arguments
-from dexstack.cli.output import add_json_argument, commit, note, publish, table
+from dexstack.cli.output import commit, note, publish, table
 from dexstack.errors import ConfigError
 
 if TYPE_CHECKING:
     from dexstack.trials.judging import Cell, CellName
-    from dexstack.trials.keep import Outcome
+    from dexstack.trials.keep import BatchTrial
 
 FILMS = 4
 """Largest number of films of failures."""
@@ -30,7 +30,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
     p = subparsers.add_parser(
         "judge",
-        help="judge a controller by a fixed protocol",
         description="Run the trials of a protocol (config/judge.yaml): tasks in all plants, worlds and "
         "perceptions, and write one table of success with intervals, ends, overlap and times as JSON and as "
         "an HTML page with films of failures. Finished trials are kept: the same command continues.",
@@ -51,7 +50,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument(
         "--results", type=Path, metavar="DIR", help="folder of page and trials (default: results/judge-NAME)"
     )
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -117,7 +115,7 @@ def _check(cells: list[tuple[CellName, Cell, object]]) -> None:
             raise ConfigError(f"{' · '.join(name)}: {error}") from None
 
 
-def _films(folder: Path, failures: list[tuple[CellName, Cell, Outcome]]) -> list[tuple[str, Path]]:
+def _films(folder: Path, failures: list[tuple[CellName, Cell, BatchTrial]]) -> list[tuple[str, Path]]:
     """Film one failure of each end and cell, at most :data:`FILMS`."""
     from dexstack.graph.settings import make_task, read_settings
     from dexstack.model.scene import robot_scene

@@ -23,13 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import yaml
 
 from dexstack.errors import ConfigError
 from dexstack.hand.allegro.protocol import FINGERS, JOINTS
 from dexstack.hand.calibration import calibration_file
 from dexstack.hand.link import FaultKind, Feedback, HandFault, Link
-from dexstack.model.description import read_yaml
+from dexstack.model.description import read_yaml, write_yaml
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import HandModel
 
@@ -409,15 +408,7 @@ def save_commissioning(
         "hardware": hardware,
         "mobility": [round(float(r.mobility), 3) for r in results],
     }
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
-        part.write_text(
-            "# This hand passed dexstack diagnose hand --all.\n" + yaml.safe_dump(document, sort_keys=False)
-        )
-        part.replace(path)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}") from None
+    write_yaml(path, "This hand passed dexstack diagnose hand --all.", document)
     return path
 
 

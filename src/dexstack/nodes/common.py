@@ -396,8 +396,7 @@ def yield_to_others() -> None:
 
     Call it before any thread starts, because threads inherit the priority.
     """
-    if hasattr(os, "setpriority"):
-        os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
+    os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
 
 
 def run_node(make: Callable[[], StackNode]) -> int:

@@ -45,7 +45,7 @@ from dexstack.hand.link import FaultKind, HandFault, Link
 from dexstack.hand.links import Settings, link_to, wiring_of
 from dexstack.hand.params import BusParams, CanHandParams, HandParams, MotorParams
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams, first_widened_limit
-from dexstack.hand.states import HandState, NoStore, StateFile
+from dexstack.hand.states import HandState, StateFile, StateStore
 from dexstack.hand.watch import UNWATCHED, WatchParams
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import load_hand
@@ -60,6 +60,7 @@ from dexstack.nodes.wire import (
     WORLD,
     BadMessage,
     JointWriter,
+    answered,
 )
 
 RETRY = 0.5
@@ -119,7 +120,8 @@ class HandNode(StackNode):
             {theirs: own for own, theirs in vendor.items()},
         )
         self._phases = self.newest(String, "rollout/state", LATCHED, read_phase)
-        servo = self._servo(self.params(ServoParams), self.params(WatchParams))
+        watch = self._watch(self.params(WatchParams))
+        servo = ServoLaw(self._hand, self.params(ServoParams), self._gravity, watch)
         self._driver = HandDriver(self._link(names), servo, self._take_command)
         self._state = JointWriter(names, "position", "velocity", "effort")
         self._applied = JointWriter(names, "position")
@@ -298,9 +300,6 @@ class HandNode(StackNode):
             return wiring_of(self._hand).watch(watch)
         return replace(watch, frozen_ticks=UNWATCHED)
 
-    def _servo(self, params: ServoParams, watch: WatchParams) -> ServoLaw:
-        return ServoLaw(self._hand, params, self._gravity, self._watch(watch))
-
     def _link(self, names: Sequence[str]) -> Link:
         bus = self.params(BusParams)
         if not bus.interface:
@@ -314,7 +313,7 @@ class HandNode(StackNode):
     def _find_hand(self) -> None:
         """Find the hand and decide who may enable it. Raises HandFault, ConfigError."""
         driver, bus = self._driver, self.params(BusParams)
-        driver.store = NoStore()
+        driver.store = StateStore()
         driver.ready()
         serial = driver.link.status().get("serial")
         self._enables_itself = not self._by_person
@@ -411,11 +410,8 @@ class HandNode(StackNode):
             if driver.stopped or self._worker is None:
                 break
             time.sleep(0.002)
-        response.success = driver.stopped
-        response.message = (
-            "" if response.success else "the servo's thread does not answer; use the emergency stop"
-        )
-        return response
+        why_not = "the servo's thread does not answer; use the emergency stop"
+        return answered(response, driver.stopped, why_not)
 
     def _on_enable(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self._driver.allow()
@@ -423,9 +419,7 @@ class HandNode(StackNode):
             self._deactivate_after_fault()
         if self.lifecycle_state == "inactive" and self.trigger_activate() != TransitionCallbackReturn.SUCCESS:
             fault = self._driver.fault
-            response.success = False
-            response.message = fault.advice if fault is not None else "there is no hand"
-            return response
+            return answered(response, False, fault.advice if fault is not None else "there is no hand")
         return self._answer(response, self._enable, lambda: self._driver.stop("enabled too late"))
 
     def _answer(
@@ -439,12 +433,8 @@ class HandNode(StackNode):
             except HandFault as fault:
                 trouble.append(fault)
 
-        response.success = self.in_worker(act, ENABLE_TIMEOUT, undo) and not trouble
-        if trouble:
-            response.message = trouble[0].advice
-        elif not response.success:
-            response.message = "the hand node is not active"
-        return response
+        done = self.in_worker(act, ENABLE_TIMEOUT, undo) and not trouble
+        return answered(response, done, trouble[0].advice if trouble else "the hand node is not active")
 
     def _enable(self) -> None:
         self._enables_itself = self._rests = False

@@ -53,6 +53,7 @@ from dexstack.nodes.wire import (
     JointReader,
     PoseSample,
     WaitSet,
+    answered,
     fill_pose,
     set_stamp,
 )
@@ -199,18 +200,12 @@ class TaskNode(SceneNode):
             self._publish_goal(0.0)
 
     def _on_restart(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        response.success = self.phase != "waiting" and self.in_worker(self._restart)
-        response.message = (
-            ""
-            if response.success
-            else "there is nothing to restart: the controller has not sent a command yet"
-        )
-        return response
+        done = self.phase != "waiting" and self.in_worker(self._restart)
+        why_not = "there is nothing to restart: the controller has not sent a command yet"
+        return answered(response, done, why_not)
 
     def _on_cancel(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        response.success = self.cancel()
-        response.message = "" if response.success else "there is nothing to cancel: no rollout runs"
-        return response
+        return answered(response, self.cancel(), "there is nothing to cancel: no rollout runs")
 
     def _cancel(self) -> None:
         """In the worker."""

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sensor_msgs.msg import JointState
 
-from dexstack.hand.link import Feedback, never
+from dexstack.hand.link import Feedback, Link
 from dexstack.nodes.common import StackNode
 from dexstack.nodes.wire import SERVO, JointReader, JointWriter, WaitSet
 
 
-class TopicLink:
-    """A simulated hand: feedback and torques as topics, on simulated time; see
-    :class:`dexstack.hand.link.Link`."""
+class TopicLink(Link):
+    """A simulated hand, which is always ready: feedback and torques as topics, on simulated time."""
 
     def __init__(self, node: StackNode, names: Sequence[str]) -> None:
         self._feedback = node.newest(JointState, "hand/feedback", SERVO, JointReader(names, "position"))
@@ -23,12 +22,6 @@ class TopicLink:
         self._torque = JointWriter(names, "effort")
         self._to_simulator = node.create_publisher(JointState, "hand/torque", SERVO)
         self._t = 0.0
-
-    def ready(self) -> None:
-        """No-op: a simulated hand is always ready."""
-
-    def start(self, abandon: Callable[[], bool] = never) -> None:
-        """No-op."""
 
     def read(self, timeout: float) -> Feedback | None:
         self._wait.wait(timeout)

@@ -23,6 +23,7 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState, PointCloud2, PointField
+from std_srvs.srv import Trigger
 
 from dexstack.process.history import JointSample, is_limp
 
@@ -218,6 +219,15 @@ def set_stamp(stamp: Any, t: float) -> int:
 def stamp_nanoseconds(stamp: Any) -> int:
     """Return a stamp in nanoseconds."""
     return stamp.sec * NANOSECONDS + stamp.nanosec
+
+
+# --- services ------------------------------------------------------------------------------------
+
+
+def answered(response: Trigger.Response, success: bool, why_not: str) -> Trigger.Response:
+    """Return the response of a service; ``why_not`` is its message without success."""
+    response.success, response.message = success, "" if success else why_not
+    return response
 
 
 # --- joints --------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from dexstack.errors import ConfigError, unknown_name
 from dexstack.graph.settings import Spec, make_task, read_settings
 from dexstack.report.statistics import errors, times, wilson
 from dexstack.tasks.base import World
-from dexstack.trials.keep import Outcome
+from dexstack.trials.keep import BatchTrial
 from dexstack.trials.overlap import Overlap
 from dexstack.trials.sweep import Cell, Run, run_trials, summary
 
@@ -111,7 +111,7 @@ def code_hash(protocol: Protocol) -> str:
     return found.hexdigest()
 
 
-def end_of(outcome: Outcome) -> str:
+def end_of(outcome: BatchTrial) -> str:
     """Return how a trial ended, of :data:`ENDS`."""
     t, error = outcome.recording["t"], outcome.recording["error"]
     last = error[t >= t[-1] - STILL_TIME]
@@ -127,7 +127,7 @@ def end_of(outcome: Outcome) -> str:
 
 def judge_cell(
     name: CellName, cell: Cell, run: Run, protocol: Protocol, **where: Any
-) -> tuple[dict[str, Any], list[Outcome]]:
+) -> tuple[dict[str, Any], list[BatchTrial]]:
     """Run the trials of a cell; return its row and the outcomes.
 
     Args:

@@ -107,9 +107,9 @@ def test_a_state_that_is_not_finite_is_reported_and_nothing_moves():
 
 def test_unsupported_systems_are_rejected():
     spec = systems.gripper_spec(1e-3)
-    with pytest.raises(EngineError, match="sits on body 'nobody'"):
+    with pytest.raises(EngineError, match="sits on body 'missing'"):
         HydroelasticSystem(
-            contactless(spec.compile()), [Geometry("g", "nobody", shapes.half_space(1e6, depth=0.1), 0.5)]
+            contactless(spec.compile()), [Geometry("g", "missing", shapes.half_space(1e6, depth=0.1), 0.5)]
         )
     with pytest.raises(EngineError, match="friction and relaxation time of geometry 'g'"):
         HydroelasticSystem(

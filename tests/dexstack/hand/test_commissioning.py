@@ -1,12 +1,8 @@
 """Commissioning passes good hands with weight, dry friction and backlash, and names wrong wirings
 after little motion. More of both: ``tests/acceptance/commissioning.py``."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
-from emulated import HAND
-from wired import PERIOD, Driven, computer
 
 from dexstack.errors import ConfigError
 from dexstack.hand.allegro.can_hand import CanHand
@@ -22,6 +18,8 @@ from dexstack.hand.commissioning import (
 from dexstack.hand.emulated.lockstep import LockstepComputer
 from dexstack.hand.emulated.plant import HandPlant, HandPlantParams
 from tests.acceptance.commissioning import FIVE_DEGREES, WRONG, random_hand, trial, wrong_trial
+from tests.dexstack.hand.emulated import HAND
+from tests.dexstack.hand.wired import PERIOD, Driven, computer
 
 
 def started(**faults) -> tuple[CanHand, LockstepComputer]:

@@ -57,17 +57,6 @@ def test_point_jacobians_equal_mujocos(peers):
             np.testing.assert_allclose(J, theirs[:, :16], atol=1e-12)
 
 
-def test_fingertips_equal_mujocos(peers):
-    hand, tree, model = peers
-    tips = jax.jit(lambda q: tree.fingertips(tree.poses(q)))
-    for q in random_angles(hand, 3):
-        data = at(model, q)
-        p_WTip = np.asarray(tips(jnp.asarray(q)))
-        for tip, p in zip(hand.fingertips, p_WTip, strict=True):
-            body = data.body(hand.bodies[tip.body].name)
-            np.testing.assert_allclose(p, body.xpos + body.xmat.reshape(3, 3) @ tip.p_BT, atol=1e-12)
-
-
 def test_single_precision_is_accurate_to_a_micrometre():
     """The controller runs in float32."""
     hand = load_hand("right")

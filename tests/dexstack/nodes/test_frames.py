@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from harness import joint_state, pose_message, wait_until
+from harness import pose_message, wait_until
 from scipy.spatial.transform import Rotation
 from test_servo_nodes import Bench
 
@@ -125,23 +125,31 @@ def test_without_tf2_msgs_a_pose_in_another_frame_is_refused_with_the_reason(pai
         node.read_pose(pose_message([0, 0, 0.1, 1, 0, 0, 0], 10.0, "camera"))
 
 
-def test_the_hand_compensates_gravity_in_the_direction_that_tf_gives(pair, monkeypatch):
-    monkeypatch.setattr("dexstack.nodes.hand.FrameListener", Told)
-    node = pair(HandNode, gravity_frame="base", kp=0.0, command_timeout=5.0)
+class Tilted(FrameBuffer):
+    """A listener that knows how an arm's base stands in the hand's world."""
+
+    def __init__(self, node: object) -> None:
+        super().__init__()
+        self.note(frames_message(SimpleNamespace, 0.0, [frame("world", "base", HAND)]), fixed=True)
+
+
+@pytest.mark.parametrize(
+    ("of", "trouble"), [("base", ""), ("nowhere", "does not connect 'nowhere' to 'world'")]
+)
+def test_the_hand_compensates_gravity_in_the_direction_that_tf_gives(pair, monkeypatch, of, trouble):
+    monkeypatch.setattr("dexstack.nodes.hand.FrameListener", Tilted)
+    node, hand = pair(HandNode, gravity_frame=of, kp=0.0), load_hand("right")
     node.activate()
     bench = Bench(node)
-    bench.t = 10.6
-    hand = load_hand("right")
+    upright = GravityCompensation(hand)(hand.home).copy()
+    tilted = GravityCompensation(hand, -9.81 * HAND.R[:, 2])(hand.home)
+    expected = upright if trouble else tilted
 
-    def torque() -> np.ndarray:
-        bench.command.publish(joint_state(bench.t, position=hand.home))
-        return np.array(bench.tick().effort)
+    def compensated() -> bool:
+        bench.command(hand.home)
+        return np.allclose(bench.effort(), expected, atol=2e-4)
 
-    def expected() -> np.ndarray:
-        R_BW = arm(bench.t - 0.1).compose(HAND).R
-        return GravityCompensation(hand, -9.81 * R_BW[2])(hand.home)
-
-    wait_until(lambda: np.allclose(torque(), expected(), atol=2e-4) and torque().any(), 10, "its torques")
-    assert not np.allclose(expected(), GravityCompensation(hand)(hand.home), atol=5e-3)
-    bench.t = 20.0
-    wait_until(lambda: torque() is not None and "last known direction" in node.node.status()[1], 10, "why")
+    wait_until(compensated, 10, "its torques")
+    assert not np.allclose(upright, tilted, atol=5e-3)
+    text = node.node.status()[1]
+    assert ("last known direction" in text and trouble in text) == bool(trouble)

@@ -12,7 +12,7 @@ from dexstack.config import share_dir
 from dexstack.errors import ConfigError
 from dexstack.tasks.base import Goal
 from dexstack.trials.judging import code_hash, end_of, read_protocol
-from dexstack.trials.keep import Outcome
+from dexstack.trials.keep import BatchTrial
 
 PACKAGED = share_dir() / "config" / "judge.yaml"
 SHORT = """
@@ -28,7 +28,7 @@ def outcome(*, succeeded=False, dropped=False, trouble="", errors=(1.0, 0.5)):
     recording = {"t": np.linspace(0.0, 10.0, len(errors)), "error": np.array(errors)}
     goal = Goal(np.array([0, 0, 0, 1.0, 0, 0, 0]), "goal")
     found = {"orientation_error": errors[-1], "position_error": 0.0, "stalls": 0, "wall_s": 0.0}
-    return Outcome(
+    return BatchTrial(
         goal,
         (),
         dropped=dropped,

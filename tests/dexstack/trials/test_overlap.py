@@ -1,7 +1,5 @@
 """Overlap of object and robot in a trial, whichever plant moved them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

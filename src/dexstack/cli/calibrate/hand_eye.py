@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dexstack.cli.arguments import natural, positive_int
 from dexstack.cli.hand_access import EMULATED, add_gravity_argument, add_hand_arguments, agreed, the_hand
-from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.cli.output import note, publish, table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,7 +57,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     p.add_argument("--dry-run", action="store_true", help="measure, but save nothing")
     p.add_argument("--yes", action="store_true", help="do not ask before the hand moves")
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:

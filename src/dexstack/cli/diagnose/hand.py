@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from dexstack.cli.hand_access import add_gravity_argument, add_hand_arguments, agreed, the_hand
-from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.cli.output import note, publish, table
 
 if TYPE_CHECKING:
     from dexstack.hand.bus_hand import BusHand
@@ -50,7 +50,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "stop at the first broken layer and print its remedy. With --all every joint moves alone, "
         "3 degrees out and back with at most 0.12 N·m beyond its weight; a hand that passes may be driven by "
         "`dexstack up hardware`. Exit code 0 only if every layer is good.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add_hand_arguments(p)
     add_gravity_argument(p)
@@ -63,7 +62,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="ask, then reboot motors of a LEAP hand that switched themselves off (overload, heat)",
     )
     p.add_argument("--yes", action="store_true", help="do not ask before a reboot or a motion")
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.cli.output import note, publish, table
 from dexstack.plants import PLANTS
 
 
@@ -24,7 +24,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument(
         "--plants", nargs="*", choices=list(PLANTS), default=list(PLANTS), help="plants to compare"
     )
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:

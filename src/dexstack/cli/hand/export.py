@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from dexstack.cli.output import add_json_argument, publish
+from dexstack.cli.output import publish
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -35,7 +35,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "a graph whose hand node has the parameter vendor_names (default: own)",
     )
     p.add_argument("--namespace", default="", help="namespace of the hand's graph")
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:

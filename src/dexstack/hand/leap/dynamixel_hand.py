@@ -38,7 +38,7 @@ from dexstack.hand.leap import protocol as dynamixel
 from dexstack.hand.leap.line import Line, SerialLine
 from dexstack.hand.leap.motor_bus import JOINTS, START_PATIENCE, MotorBus
 from dexstack.hand.leap.protocol import MOTOR_IDS, Health, Identity, Register, Table
-from dexstack.hand.link import FaultKind, Feedback, HandFault, never
+from dexstack.hand.link import Clocks, FaultKind, Feedback, HandFault, never
 from dexstack.hand.params import BusParams, CanHandParams, MotorParams
 from dexstack.model.hand import HandModel
 
@@ -84,7 +84,7 @@ class LeapHand(BusHand):
     ) -> None:
         self.motors = motors or MotorParams()
         # the clocks are those of the line once it is open
-        super().__init__(len(MOTOR_IDS), bus, params, Line(str(bus), self.motors.baud_rate, 0.0))
+        super().__init__(len(MOTOR_IDS), bus, params, Clocks())
         self._bus = MotorBus(1.25 * self.motors.motor_timeout)
         self.motor = dynamixel.motor_named(self.motors.motor)
         self.side = hand.side

@@ -25,8 +25,6 @@ BROADCAST = 0xFE
 COUNTS = 4096
 """Counts per turn."""
 RAD_PER_COUNT = 2.0 * math.pi / COUNTS
-RAD_PER_SECOND = 0.229 * 2.0 * math.pi / 60.0
-"""Unit of a motor's velocity [rad/s]."""
 ZERO = COUNTS // 2
 """Position of a motor at joint angle zero."""
 WATCHDOG_UNIT = 0.02
@@ -118,9 +116,7 @@ class Identity(NamedTuple):
 
     model: int
     firmware: int
-    return_delay: int
     drive_mode: int
-    operating_mode: int
 
 
 class Health(NamedTuple):
@@ -135,8 +131,8 @@ class Health(NamedTuple):
 
 def read_identity(data: bytes) -> Identity:
     """Decode :attr:`Table.IDENTITY`."""
-    model, _, firmware, _, _, delay, drive, mode = _IDENTITY.unpack(data)
-    return Identity(model, firmware, delay, drive, mode)
+    model, _, firmware, _, _, _, drive, _ = _IDENTITY.unpack(data)
+    return Identity(model, firmware, drive)
 
 
 def read_health(data: bytes) -> Health:
