@@ -1,14 +1,13 @@
-"""What all experiments share: the command line, the picture, the JSON and the exit code; and
-colours.
+"""Command line, picture, JSON and exit code of an experiment, and the colours of figures.
 
-An experiment is one module with ``main(argv)`` that hands its work to :func:`run`. It is run as
-``python -m experiments.PAPER.NAME``.
+An experiment is one module with ``main = experiment(…)``, run as ``python -m experiments.PAPER.NAME``.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -17,15 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dexengines.errors import EngineError
-from dexstack.cli.cores import one_core
+from dexstack.cli.cores import add_core_argument, one_core
 from dexstack.cli.output import add_json_argument, publish
-from dexstack.errors import ConfigError
+from dexstack.errors import USAGE_ERROR, ConfigError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BLUE, PINK, GREEN, GREY = "#1f5fa8", "#d61e82", "#3a9d5d", "#7a7a7a"
-USAGE_ERROR = 2
 
 
 @dataclass(frozen=True)
@@ -39,6 +37,11 @@ class Outcome:
     lines: Sequence[Any] = field(default_factory=list)
     """Tables and sentences, for people."""
     seed: int | None = None
+
+
+def experiment(module: str, doc: str | None, make: Callable, **options: Any) -> Callable[..., int]:
+    """Return ``main(argv)`` of an experiment; the arguments are those of :func:`run`."""
+    return functools.partial(run, module, doc, make, **options)
 
 
 def run(
@@ -75,12 +78,7 @@ def run(
     if arguments is not None:
         arguments(parser)
     if pinned:
-        parser.add_argument(
-            "--core",
-            type=int,
-            metavar="K",
-            help="core to run on (default: the last one this process may use)",
-        )
+        add_core_argument(parser)
     parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the result as a PNG")
     add_json_argument(parser)
     args = parser.parse_args(argv)
@@ -105,10 +103,9 @@ def _keep(args: argparse.Namespace, outcome: Outcome) -> None:
     if args.picture is not None:
         if outcome.figure is None:
             raise ConfigError("this experiment draws no picture")
-        try:
-            outcome.figure.savefig(args.picture, dpi=110)
-        except OSError as error:
-            raise ConfigError(f"cannot write {args.picture}: {error.strerror}") from None
+        from dexstack.report.figure import save_figure
+
+        save_figure(outcome.figure, args.picture)
     verdict = "reached" if outcome.results["passed"] else "not reached"
     publish(
         args,

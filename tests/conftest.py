@@ -29,7 +29,7 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What JAX compiles is kept for the tests after it, their subprocesses, and the next run."""
+    """Keep what JAX compiles for later tests, their subprocesses and the next run."""
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(config.cache.mkdir("jax"))
     from dexstack.process.compilation import use_compilation_cache
 
@@ -37,12 +37,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 REAL_TIME = ("tests/dexstack/nodes/", "tests/dexstack/hand/", "tests/acceptance/")
-"""Where processes must keep up with a clock: one such test at a time."""
+"""Folders of tests that must keep up with a clock: one such test runs at a time."""
 
 
 class ByFile(LoadScopeScheduling):
-    """What is tested beside what: files as a whole, so that a file's fixtures are made once, and
-    those in real time one after another."""
+    """Distribute files as a whole, so that a file's fixtures are made once, and those in real time to one
+    worker."""
 
     def _split_scope(self, nodeid: str) -> str:
         name = nodeid.partition("::")[0]
@@ -50,8 +50,7 @@ class ByFile(LoadScopeScheduling):
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
-    """Not by marks: pytest 9.2 does not let them into a test's name, from which the scheduler would
-    read them."""
+    """Return the scheduler; it cannot read marks, which pytest 9.2 keeps out of a test's name."""
     return ByFile(config, log)
 
 
@@ -67,7 +66,7 @@ if TYPE_CHECKING:
 
 
 class Resting(NamedTuple):
-    """The state most tests of the controller start from: the cube at rest on the palm, the fingers
+    """State from which most tests of the controller start: the cube at rest on the palm, the fingers
     around it."""
 
     hand: HandModel
@@ -93,7 +92,7 @@ def resting() -> Resting:
 
 @pytest.fixture(scope="session")
 def pinocchio() -> ModuleType:
-    """The module of that name, where the system has what its wheel does not bring."""
+    """The module pinocchio, where the system has the library that its wheel lacks."""
     reason = "pinocchio cannot be loaded: its wheel wants the system's OpenMP library (Debian: libgomp1)"
     return pytest.importorskip("pinocchio", reason=reason, exc_type=ImportError)
 

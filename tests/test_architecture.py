@@ -1,5 +1,4 @@
-"""Imports point one way: no two packages of dexstack need each other, not even for an
-annotation."""
+"""Imports point one way: no two packages of dexstack need each other, not even for an annotation."""
 
 from __future__ import annotations
 
@@ -9,34 +8,35 @@ from pathlib import Path
 
 PACKAGE = Path(next(iter(find_spec("dexstack").submodule_search_locations)))
 LAST = {"nodes", "cli"}
-"""Nothing imports these but they themselves."""
+"""Only these import them."""
 
 
 def imported(path: Path) -> set[str]:
-    """The parts of dexstack that a module imports, wherever in it."""
+    """Return the full names that a module imports, anywhere in it."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        names = []
         if isinstance(node, ast.ImportFrom) and node.module:
-            names = (
-                [f"dexstack.{alias.name}" for alias in node.names]
-                if node.module == "dexstack"
-                else [node.module]
-            )
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        found |= {name.split(".")[1] for name in names if name.startswith("dexstack.")}
+            found |= {alias.name for alias in node.names}
     return found
 
 
 def needs() -> dict[str, set[str]]:
-    """What each package, or module at the top, imports of the others."""
+    """Return what each package, or module at the top, imports of the others and of the engines."""
     found: dict[str, set[str]] = {}
     for path in PACKAGE.rglob("*.py"):
         part = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
         if part != "__init__":
-            found.setdefault(part, set()).update(imported(path) - {part, "__version__"})
+            names = [name.split(".") for name in imported(path)]
+            own = {name[1] for name in names if name[0] == "dexstack" and len(name) > 1}
+            engines = {name[0] for name in names if name[0] == "dexengines"}
+            found.setdefault(part, set()).update((own | engines) - {part, "__version__"})
     return found
+
+
+def importers(*parts: str) -> set[str]:
+    return {part for part, others in needs().items() if others & set(parts)}
 
 
 def test_no_packages_import_each_other_in_a_circle():
@@ -47,20 +47,7 @@ def test_no_packages_import_each_other_in_a_circle():
     assert not left, f"these need each other: {', '.join(sorted(left))}"
 
 
-def test_nothing_stands_on_the_nodes_or_the_commands():
-    assert {part for part, others in needs().items() if others & LAST} <= LAST
-
-
-def test_only_commands_import_onboarding():
-    assert {part for part, others in needs().items() if "onboarding" in others} <= {"cli"}
-
-
-def test_only_plants_and_process_import_the_engines():
-    importers = set()
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if any(name.partition(".")[0] == "dexengines" for name in names):
-                importers.add(path.relative_to(PACKAGE).parts[0])
-    assert importers <= {"plants", "process"}
+def test_packages_are_imported_only_where_they_may_be():
+    assert importers(*LAST) <= LAST
+    assert importers("onboarding") <= {"cli"}
+    assert importers("dexengines") <= {"plants", "process"}

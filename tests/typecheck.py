@@ -1,4 +1,4 @@
-"""The check of annotations that tests put on every function and class of the package."""
+"""Check of annotations, which tests apply to every function and class of the package."""
 
 from __future__ import annotations
 
@@ -32,17 +32,15 @@ _beartype = beartype(conf=BeartypeConf(hint_overrides=_READ_AS))
 """NumPy's scalars are numbers, its arrays good where JAX's are asked for, an int is a float;
 NumPy's ArrayLike itself cannot be checked."""
 _KERNELS = re.compile("njit|dexengines.kernels import")
-"""What the text of a module with kernels holds."""
+"""Found in the text of modules with kernels."""
 CALLS = 20
-"""Of one function in one test that are checked: a loop over a thousand ticks need not tell a
-thousand times what its annotations are."""
+"""Calls of one function that are checked in one test."""
 _counted: Counter[str] = Counter()
 _silent: list[Callable] = []
 
 
 def check(function: Callable) -> Callable:
-    """What jaxtyping asks whether a call's arguments, or its result, are what the annotations
-    say."""
+    """Return the function with its annotations checked, as jaxtyping's type checker."""
     checked = _beartype(function)
     if not isinstance(function, FunctionType):
         return checked
@@ -59,8 +57,8 @@ def check(function: Callable) -> Callable:
 
 
 def _silence(module: str, name: str) -> None:
-    """Let jaxtyping pass over a function until the next test; one that is defined in another
-    function is not found, and stays checked."""
+    """Stop checking a function until the next test; one that is defined in another function is not
+    found, and stays checked."""
     found: Any = sys.modules.get(module)
     for part in name.split("."):
         found = inspect.getattr_static(found, part, None)
@@ -78,8 +76,7 @@ def begin() -> None:
 
 
 def modules() -> list[str]:
-    """Every module of the package but those that hold kernels: numba compiles functions, not what
-    wraps them."""
+    """Return every module but those with kernels, since numba compiles no wrapped functions."""
     source = Path(next(iter(find_spec("dexstack").submodule_search_locations))).parent
     files = (file for package in ("dexstack", "dexengines") for file in (source / package).rglob("*.py"))
     checked = (file for file in files if file.name != "__init__.py" and not _KERNELS.search(file.read_text()))

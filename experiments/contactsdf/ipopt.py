@@ -16,7 +16,7 @@ import functools
 import itertools
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -37,7 +37,7 @@ from dexstack.sim.loop import Loop
 from dexstack.trials.sweep import loop_of
 from experiments.contactsdf.nlp import NlpBaseline
 from experiments.contactsdf.plan_cost import PlanCost, Planning
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 
 EXACT = str(Path(__file__).parents[2] / "examples" / "models" / "qp.py")
 """The model of the exact step problem."""
@@ -254,9 +254,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
-    return run(__spec__.name, __doc__, ipopt, argv, arguments=_arguments, pinned=True)
+main = experiment(__spec__.name, __doc__, ipopt, arguments=_arguments, pinned=True)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,7 +49,7 @@ from experiments.contactsdf.prediction_error import (
     with_pairs,
 )
 from experiments.contactsdf.predictor import PREDICTOR_RANGES, Predictor, PredictorParams, predictor_theta
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 
 JUDGED = "predictor, learned"
 OWN_MODELS = Path(__file__).parents[2] / "examples" / "models"
@@ -273,9 +273,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--seed", type=arguments.natural, default=0, metavar="S")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
-    return run(__spec__.name, __doc__, prediction, argv, arguments=_arguments, pinned=True)
+main = experiment(__spec__.name, __doc__, prediction, arguments=_arguments, pinned=True)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from dexengines.compilation import joined
 from dexengines.scene import Scene, State
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
-from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, run
+from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, experiment
 
 COUNTS = tuple(4**k for k in range(7))
 KINDS = 16
@@ -248,9 +248,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
-    return run(__spec__.name, __doc__, batches, argv, arguments=_arguments)
+main = experiment(__spec__.name, __doc__, batches, arguments=_arguments)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import mujoco
@@ -28,7 +28,7 @@ from scipy.optimize import brentq
 
 from dexengines import ENGINES, load
 from dexstack.cli.output import note, table
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 
 RADIUS, MASS, FORCE = 0.0125, 0.05, 10.0
 """[m, kg, N]"""
@@ -91,7 +91,12 @@ LAWS: dict[str, Callable[[float], float]] = {
 
 def pressed(engine: str) -> dict[str, Any]:
     """Return the depth at rest in one engine, and in closed form."""
-    scene = load(mujoco.MjModel.from_xml_string(XML), engine, materials=MATERIALS)
+    options = {}
+    if engine == "soft":
+        from dexengines.soft.scene import LAW
+
+        options["law"] = LAW
+    scene = load(mujoco.MjModel.from_xml_string(XML), engine, materials=MATERIALS, **options)
     state = scene.rollout(scene.reset(), np.full((round(SECONDS / scene.dt), 1), -FORCE))
     depth, speed = -float(state.q[-1, 0]), float(abs(state.v[-1, 0]))
     expected, right = 0.0, depth <= NOTHING
@@ -132,9 +137,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
-    return run(__spec__.name, __doc__, fingertip, argv, arguments=_arguments)
+main = experiment(__spec__.name, __doc__, fingertip, arguments=_arguments)
 
 
 if __name__ == "__main__":

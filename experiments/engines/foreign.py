@@ -22,7 +22,6 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,7 @@ from dexengines.files import read_model
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
 from dexstack.errors import ConfigError
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 
 FILES = {
     "Franka": "franka/assets/panda.xml",
@@ -213,9 +212,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
-    return run(__spec__.name, __doc__, foreign, argv, arguments=_arguments)
+main = experiment(__spec__.name, __doc__, foreign, arguments=_arguments)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from dexstack.model.objects import load_object
 from dexstack.plants import PLANTS, make_plant
 from dexstack.plants.base import WatchedPlant
 from experiments.engines.suite import depths
-from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, run
+from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, experiment
 
 SETTLED = 5.0
 """Time for which the cube, whose centre starts over the palm's edge, may tip on a finger's link
@@ -130,9 +129,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--seconds", type=arguments.positive, default=60.0, metavar="S", help="simulated time")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
-    return run(__spec__.name, __doc__, palm, argv, arguments=_arguments, pinned=True)
+main = experiment(__spec__.name, __doc__, palm, arguments=_arguments, pinned=True)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ import argparse
 import hashlib
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import mujoco
@@ -24,7 +23,7 @@ from dexstack.cli.output import note, table
 from dexstack.trials.pool import in_processes
 from experiments.engines.scenes import SCENES
 from experiments.engines.suite import first_state
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 
 STEPS = 40
 CHOSEN = ("grip", "stack", "tumble")
@@ -99,9 +98,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--scenes", nargs="+", choices=list(SCENES), default=list(CHOSEN), help="scenes to run")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
-    return run(__spec__.name, __doc__, replays, argv, arguments=_arguments)
+main = experiment(__spec__.name, __doc__, replays, arguments=_arguments)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from dexengines import scene as engine_scene
 from dexengines.scene import State
 from dexstack.cli.output import note, table
 from experiments.engines.scenes import SCENES, Scene
-from experiments.harness import BLUE, GREY, PINK, Outcome, run
+from experiments.harness import BLUE, GREY, PINK, Outcome, experiment
 
 EVERY = 10
 """Steps between two samples of penetration."""
@@ -167,9 +167,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--scenes", nargs="+", choices=list(SCENES), default=list(SCENES), help="scenes to run")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
-    return run(__spec__.name, __doc__, suite, argv, arguments=_arguments, pinned=True)
+main = experiment(__spec__.name, __doc__, suite, arguments=_arguments, pinned=True)
 
 
 if __name__ == "__main__":

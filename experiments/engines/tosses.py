@@ -36,7 +36,7 @@ from dexstack.cli import arguments
 from dexstack.cli.output import note, table
 from dexstack.errors import ConfigError, writing
 from experiments.engines.toss_simulators import COMMON, OWN, RATE, WIDTH, Simulate, Toss, simulator
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 
 BEST, ROTATION, FACE = 10.0, 20.0, 0.75
 """[% of the width], [deg], share."""
@@ -110,8 +110,8 @@ def judged(found: Sequence[np.ndarray], tosses: Sequence[Toss]) -> np.ndarray:
 def fit(name: str, simulate: Simulate, tosses: Sequence[Toss], evaluations: int, seed: int) -> dict[str, Any]:
     """Search a simulator's parameters by differential evolution.
 
-    The loss is the mean over tosses of (position error [%] + rotation error [deg]) / 2; a motion
-    that diverges counts as 1000.
+    The loss is the mean over tosses of position error/:data:`BEST` + rotation error/:data:`ROTATION`;
+    a motion that diverges counts as 1000.
     """
     unknowns = (*COMMON, *OWN[name])
     begin, counted = time.perf_counter(), 0
@@ -123,7 +123,8 @@ def fit(name: str, simulate: Simulate, tosses: Sequence[Toss], evaluations: int,
         nonlocal counted
         counted += 1
         try:
-            loss = float(judged(simulate(values(x), tosses), tosses)[:, :2].mean())
+            position, rotation = judged(simulate(values(x), tosses), tosses)[:, :2].mean(axis=0)
+            loss = float(position / BEST + rotation / ROTATION)
         except (FloatingPointError, RuntimeError):
             return 1000.0
         return loss if np.isfinite(loss) else 1000.0
@@ -141,7 +142,7 @@ def fit(name: str, simulate: Simulate, tosses: Sequence[Toss], evaluations: int,
         polish=False,
         rng=seed,
         callback=lambda intermediate_result: note(
-            f"{name}: {counted} evaluations, loss {intermediate_result.fun:.2f}"
+            f"{name}: {counted} evaluations, loss {intermediate_result.fun:.3f}"
         ),
     )
     spent = round(time.perf_counter() - begin, 1)
@@ -235,9 +236,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the choice of tosses and of the search")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment."""
-    return run("experiments.engines.tosses", __doc__, make, argv, arguments=_arguments)
+main = experiment("experiments.engines.tosses", __doc__, make, arguments=_arguments)
 
 
 if __name__ == "__main__":

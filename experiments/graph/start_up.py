@@ -9,13 +9,12 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from dexstack.errors import ConfigError
 from dexstack.plants import PLANTS
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 
 COLD = {"mujoco": 10.0, "lcp": 45.0, "hydroelastic": 25.0}
 """Longest time with empty caches [s]."""
@@ -86,9 +85,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; return its exit code."""
-    return run(__spec__.name, __doc__, start_up, argv, arguments=arguments)
+main = experiment(__spec__.name, __doc__, start_up, arguments=arguments)
 
 
 if __name__ == "__main__":

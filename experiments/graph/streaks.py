@@ -12,7 +12,6 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,8 @@ import numpy as np
 from dexstack.cli.arguments import natural, positive, positive_int
 from dexstack.cli.output import commit, note, table
 from dexstack.errors import ConfigError
-from dexstack.trials.keep import claim, whole
-from experiments.harness import Outcome, run
+from dexstack.trials.keep import claim, kept_json
+from experiments.harness import Outcome, experiment
 
 WITHIN = 0.3
 """Largest relative deficit of the graph's mean against the trials'."""
@@ -51,14 +50,7 @@ def streak(args: argparse.Namespace, seed: int) -> dict[str, Any]:
 
 def _once(args: argparse.Namespace, seed: int) -> dict[str, Any]:
     """Run the graph, or read the saved result."""
-    kept = args.keep and args.keep / f"{seed}.json"
-    if kept and kept.is_file():
-        return json.loads(kept.read_text())
-    row = streak(args, seed)
-    if kept:
-        with whole(kept) as file:
-            file.write(json.dumps(row).encode())
-    return row
+    return kept_json(args.keep and args.keep / f"{seed}.json", lambda: streak(args, seed))
 
 
 def streaks(args: argparse.Namespace) -> Outcome:
@@ -147,9 +139,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; return its exit code."""
-    return run(__spec__.name, __doc__, streaks, argv, arguments=arguments)
+main = experiment(__spec__.name, __doc__, streaks, arguments=arguments)
 
 
 if __name__ == "__main__":

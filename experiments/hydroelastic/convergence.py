@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -12,7 +11,7 @@ from matplotlib.figure import Figure
 from dexengines.hydroelastic import shapes
 from dexengines.hydroelastic.surface import Workspace, query
 from dexstack.cli.output import table
-from experiments.harness import BLUE, GREY, Outcome, run
+from experiments.harness import BLUE, GREY, Outcome, experiment
 from experiments.hydroelastic.forces import wrench
 
 RADIUS, PENETRATION, MODULUS = 0.05, 0.01, 1e5
@@ -64,9 +63,7 @@ def convergence() -> Outcome:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
-    return run(__spec__.name, __doc__, lambda args: convergence(), argv)
+main = experiment(__spec__.name, __doc__, lambda args: convergence())
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from dexengines.hydroelastic import shapes
 from dexengines.hydroelastic.fields import RigidMesh
 from dexengines.hydroelastic.surface import Workspace, query
 from dexstack.cli.output import note, table
-from experiments.harness import BLUE, GREEN, PINK, Outcome, run
+from experiments.harness import BLUE, GREEN, PINK, Outcome, experiment
 from experiments.hydroelastic.fem import forces
 from experiments.hydroelastic.forces import wrench
 
@@ -146,9 +146,7 @@ def _draw(elastic: Sequence[tuple[np.ndarray, np.ndarray]]) -> Figure:
     return figure
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
-    return run(__spec__.name, __doc__, lambda args: sinusoid(), argv)
+main = experiment(__spec__.name, __doc__, lambda args: sinusoid())
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from dexstack.cli import arguments
 from dexstack.cli.output import note, table
 from dexstack.errors import ConfigError
 from dexstack.report.statistics import times
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 from experiments.hydroelastic import systems
 from experiments.hydroelastic.systems import SCHEMES
 
@@ -366,9 +366,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--no-peer", action="store_true", help="skip Drake")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
-    return run(__spec__.name, __doc__, step, argv, arguments=_arguments, pinned=True)
+main = experiment(__spec__.name, __doc__, step, arguments=_arguments, pinned=True)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ import json
 import math
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from dexstack.cli import arguments
 from dexstack.cli.output import note, table
 from dexstack.errors import ConfigError
 from dexstack.report.statistics import times
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 from experiments.hydroelastic.forces import polygon_wrench
 
 REFERENCE = Path(__file__).with_name("reference.json")
@@ -332,7 +331,7 @@ def surfaces(args: argparse.Namespace) -> Outcome:
     checks = check_answers(cases, out)
     note(
         f"{args.rounds} rounds over {sum(len(c.poses) for c in cases)} poses"
-        + (f" beside Drake {version}" if version else "")
+        + (f" and Drake {version}" if version else "")
     )
     time_cases(cases, out, args.rounds, peer=version is not None)
     rows, listed, ratios = [], [], []
@@ -418,9 +417,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
-    return run(__spec__.name, __doc__, surfaces, argv, arguments=_arguments, pinned=True)
+main = experiment(__spec__.name, __doc__, surfaces, arguments=_arguments, pinned=True)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -12,7 +11,7 @@ from matplotlib.figure import Figure
 from dexengines.hydroelastic import shapes
 from dexengines.hydroelastic.fields import CompliantMesh, RigidMesh
 from dexengines.hydroelastic.surface import Workspace, query
-from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, run
+from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, experiment
 from experiments.hydroelastic.forces import wrench
 
 THICKNESS, WIDTH, SHEET_MODULUS = 1e-3, 0.06, 1e4
@@ -96,9 +95,7 @@ def thin(samples: int = 56) -> Outcome:
     return Outcome(results, figure, lines)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
-    return run(__spec__.name, __doc__, lambda args: thin(), argv)
+main = experiment(__spec__.name, __doc__, lambda args: thin())
 
 
 if __name__ == "__main__":

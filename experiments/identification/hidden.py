@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,10 +29,10 @@ from dexstack.identification.unknowns import DELAY, chosen
 from dexstack.report.statistics import wilson
 from dexstack.tasks.base import World
 from dexstack.tasks.worlds import drawn
-from dexstack.trials.keep import claim, whole
+from dexstack.trials.keep import claim, kept_json, whole
 from dexstack.trials.pool import in_processes
 from dexstack.trials.sweep import loop_of
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 from experiments.identification import recover
 
 if TYPE_CHECKING:
@@ -65,8 +65,10 @@ def improved(seed: int, trials: int, planner: str, folder: str = "") -> dict[str
         ConfigError: the folder cannot be written.
     """
     kept = Path(folder) / f"plant-{planner}-{seed}-{trials}.json" if folder else None
-    if kept is not None and kept.is_file():
-        return json.loads(kept.read_text())
+    return kept_json(kept, lambda: _evaluated(seed, trials, planner, folder))
+
+
+def _evaluated(seed: int, trials: int, planner: str, folder: str) -> dict[str, Any]:
     recording, found = fitted(seed, folder)
     world, delay = hidden(seed)
     loop = loop_of(
@@ -76,11 +78,7 @@ def improved(seed: int, trials: int, planner: str, folder: str = "") -> dict[str
     succeeded = {
         name: _succeeded(loop, *belief, trials, EVALUATION + 1000 * seed) for name, belief in beliefs.items()
     }
-    result = {"seed": seed, "trials": trials, **found, "succeeded": succeeded}
-    if kept is not None:
-        with whole(kept) as file:
-            file.write(json.dumps(result, indent=1).encode())
-    return result
+    return {"seed": seed, "trials": trials, **found, "succeeded": succeeded}
 
 
 def fitted(seed: int, folder: str = "") -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -205,9 +203,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
-    return run(__spec__.name, __doc__, compare, argv, arguments=_arguments)
+main = experiment(__spec__.name, __doc__, compare, arguments=_arguments)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -32,10 +31,10 @@ from dexstack.plants import PLANTS
 from dexstack.report.statistics import wilson
 from dexstack.tasks.base import OFFSETS, World
 from dexstack.tasks.worlds import drawn
-from dexstack.trials.keep import claim, whole
+from dexstack.trials.keep import claim, kept_json
 from dexstack.trials.pool import in_processes
 from dexstack.trials.sweep import loop_of
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 from experiments.identification import peer
 
 TRIALS, SECONDS = 4, 15.0
@@ -207,13 +206,7 @@ def recover(args: argparse.Namespace) -> Outcome:
 def kept(case: Case, folder: str) -> dict[str, Any]:
     """Return one case, from a folder where it is kept; an empty name: nothing is kept."""
     path = Path(folder) / f"{'-'.join(map(str, case))}.json" if folder else None
-    if path is not None and path.is_file():
-        return json.loads(path.read_text())
-    found = recovered(case)
-    if path is not None:
-        with whole(path) as file:
-            file.write(json.dumps(found, indent=1).encode())
-    return found
+    return kept_json(path, lambda: recovered(case))
 
 
 def _times(fits: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -286,9 +279,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
-    return run(__spec__.name, __doc__, recover, argv, arguments=_arguments)
+main = experiment(__spec__.name, __doc__, recover, arguments=_arguments)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from dexstack.plants import PLANTS
 from dexstack.report.trials import write_heat_map
 from dexstack.tasks import TASKS
 from dexstack.tasks.controller import check
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 from experiments.identification.transfer_matrix import Matrix, Plan
 from experiments.identification.transfer_shares import SHARES
 from experiments.identification.worlds import randomised
@@ -162,9 +162,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; return its exit code."""
-    return run(__spec__.name, __doc__, transfer, argv, arguments=_arguments)
+main = experiment(__spec__.name, __doc__, transfer, arguments=_arguments)
 
 
 if __name__ == "__main__":

@@ -30,10 +30,10 @@ from dexstack.learning.recordings import read_recording
 from dexstack.learning.transitions import cut
 from dexstack.report.statistics import errors, wilson
 from dexstack.trials.keep import claim, whole
+from dexstack.trials.overlap import Overlap
 from dexstack.trials.pool import in_processes, on_ray
 from dexstack.trials.sweep import Run, loop_of, run_one
 from experiments.identification import transfer_shares
-from experiments.identification.transfer_overlap import Overlap
 from experiments.identification.transfer_shares import OWN, SHARES, Candidate, ShareResult
 from experiments.identification.worlds import randomised
 

@@ -13,7 +13,6 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from dexengines.lcp import gradient
 from dexengines.lcp.shapes import Geometry
 from dexengines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
-from experiments.harness import BLUE, GREEN, PINK, Outcome, run
+from experiments.harness import BLUE, GREEN, PINK, Outcome, experiment
 from experiments.lcp import systems
 from experiments.lcp.check import SubstepCheck, contact_results, panel, watched
 
@@ -216,17 +215,14 @@ def _polygon_balls() -> LcpSystem:
     return LcpSystem(system.model, polygons)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment and return its exit code."""
-    return run(
-        __spec__.name,
-        __doc__,
-        lambda args: balls(nimble=args.nimble),
-        argv,
-        arguments=lambda p: p.add_argument(
-            "--nimble", type=Path, metavar="PYTHON", help="a Python with nimblephysics, which is timed, too"
-        ),
-    )
+main = experiment(
+    __spec__.name,
+    __doc__,
+    lambda args: balls(nimble=args.nimble),
+    arguments=lambda p: p.add_argument(
+        "--nimble", type=Path, metavar="PYTHON", help="a Python with nimblephysics, which is timed, too"
+    ),
+)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 import numpy as np
 
 from dexengines.lcp import gradient
-from experiments.harness import BLUE, Outcome, run
+from experiments.harness import BLUE, Outcome, experiment
 from experiments.lcp import systems
 from experiments.lcp.check import SubstepCheck, contact_results, panel
 
@@ -47,9 +46,7 @@ def bounce() -> Outcome:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment and return its exit code."""
-    return run(__spec__.name, __doc__, lambda args: bounce(), argv)
+main = experiment(__spec__.name, __doc__, lambda args: bounce())
 
 
 if __name__ == "__main__":

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 import numpy as np
 
-from experiments.harness import BLUE, GREY, PINK, Outcome, run
+from experiments.harness import BLUE, GREY, PINK, Outcome, experiment
 from experiments.lcp import systems
 from experiments.lcp.check import contact_results, panel, sound, watched
 
@@ -51,9 +50,7 @@ def bowling(steps: int = 100) -> Outcome:
     return Outcome(results, figure, lines)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment and return its exit code."""
-    return run(__spec__.name, __doc__, lambda args: bowling(), argv)
+main = experiment(__spec__.name, __doc__, lambda args: bowling())
 
 
 if __name__ == "__main__":

@@ -4,11 +4,10 @@ the end."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 import numpy as np
 
-from experiments.harness import BLUE, GREY, Outcome, run
+from experiments.harness import BLUE, GREY, Outcome, experiment
 from experiments.lcp import systems
 from experiments.lcp.check import contact_results, panel, sound, watched
 
@@ -52,9 +51,7 @@ def cubes(steps: int = 150) -> Outcome:
     return Outcome(results, figure, lines)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment and return its exit code."""
-    return run(__spec__.name, __doc__, lambda args: cubes(), argv)
+main = experiment(__spec__.name, __doc__, lambda args: cubes())
 
 
 if __name__ == "__main__":

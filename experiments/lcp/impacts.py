@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 
 import mujoco
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import ArrayLike
 from dexengines.lcp import record
 from dexengines.lcp.shapes import sphere
 from dexengines.lcp.system import LcpSystem
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 from experiments.lcp import systems
 
 TOUCHING = 1e-12
@@ -154,9 +153,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of the scenes")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment and return its exit code."""
-    return run(__spec__.name, __doc__, impacts, argv, arguments=_arguments)
+main = experiment(__spec__.name, __doc__, impacts, arguments=_arguments)
 
 
 if __name__ == "__main__":

@@ -10,14 +10,14 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from dexstack.cli import arguments
 from dexstack.cli.output import note
-from experiments.harness import GREY, PINK, Outcome, run
+from experiments.harness import GREY, PINK, Outcome, experiment
 from experiments.lcp.balls import balls
 from experiments.lcp.bounce import bounce
 from experiments.lcp.bowling import bowling
@@ -122,9 +122,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment and return its exit code."""
-    return run(__spec__.name, __doc__, intersections, argv, arguments=_arguments)
+main = experiment(__spec__.name, __doc__, intersections, arguments=_arguments)
 
 
 if __name__ == "__main__":

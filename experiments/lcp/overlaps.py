@@ -28,7 +28,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -49,7 +49,7 @@ from dexstack.model.hand import load_hand
 from dexstack.model.objects import Start, load_object
 from dexstack.model.scene import OBJECT_BODY
 from dexstack.plants.lcp import LcpPlant
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 from experiments.lcp import systems as scenes
 
 KINDS = ("boxes", "cylinders", "hulls", "concave", "stack", "hand", "jammed")
@@ -336,9 +336,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment and return its exit code."""
-    return run(__spec__.name, __doc__, overlaps, argv, arguments=_arguments)
+main = experiment(__spec__.name, __doc__, overlaps, arguments=_arguments)
 
 
 if __name__ == "__main__":

@@ -6,13 +6,12 @@ The gripper is two boxes on slides, not the paper's arm with meshes.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from dexengines.lcp.system import LcpSystem
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 from experiments.lcp import systems
 from experiments.lcp.check import contact_results, sound, watched
 
@@ -57,9 +56,7 @@ def plate() -> Outcome:
     return Outcome({**results, "passed": bool(passed)}, figure, lines)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment and return its exit code."""
-    return run(__spec__.name, __doc__, lambda args: plate(), argv)
+main = experiment(__spec__.name, __doc__, lambda args: plate())
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +19,7 @@ from rich.progress import track
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
 from dexstack.report.statistics import times
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 from experiments.lcp.solvers import METHODS, Status, Way, solve
 
 KINDS = ("random", "boxes", "stacks", "duplicates", "near-parallel", "opposing")
@@ -270,9 +269,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="seed of the problems")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment and return its exit code."""
-    return run(__spec__.name, __doc__, random_problems, argv, arguments=_arguments, pinned=True)
+main = experiment(__spec__.name, __doc__, random_problems, arguments=_arguments, pinned=True)
 
 
 if __name__ == "__main__":

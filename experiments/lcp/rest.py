@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from dexengines.lcp import record
-from experiments.harness import BLUE, PINK, Outcome, run
+from experiments.harness import BLUE, PINK, Outcome, experiment
 from experiments.lcp import systems
 from experiments.lcp.check import SubstepCheck
 
@@ -68,9 +67,7 @@ def rest(seconds: float = 10.0) -> Outcome:
     return Outcome({"runs": results, "passed": passed}, figure, lines)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment and return its exit code."""
-    return run(__spec__.name, __doc__, lambda args: rest(), argv)
+main = experiment(__spec__.name, __doc__, lambda args: rest())
 
 
 if __name__ == "__main__":

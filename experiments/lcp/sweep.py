@@ -29,7 +29,7 @@ from dexengines.lcp.system import LcpSystem
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.plants.lcp import LcpPlant
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 from experiments.lcp import systems
 from experiments.lcp.check import decisions
 
@@ -177,9 +177,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of cotangents and directions")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment and return its exit code."""
-    return run(__spec__.name, __doc__, sweep, argv, arguments=_arguments, pinned=True)
+main = experiment(__spec__.name, __doc__, sweep, arguments=_arguments, pinned=True)
 
 
 if __name__ == "__main__":

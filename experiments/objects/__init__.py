@@ -1,1 +1,1 @@
-"""Objects that nobody tuned for."""
+"""Objects without tuned parameters."""

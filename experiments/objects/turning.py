@@ -12,11 +12,9 @@ dropped, and the mean orientation error over bodies is at most 0.08 rad.
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -25,13 +23,13 @@ import numpy as np
 
 from dexstack.cli.arguments import natural, positive_int
 from dexstack.cli.output import commit, table
-from dexstack.errors import ConfigError, writing
+from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import rotate
 from dexstack.model.objects import load_object
 from dexstack.onboarding.place_search import best, move, try_places
 from dexstack.report.statistics import wilson
-from dexstack.trials.keep import claim
-from experiments.harness import Outcome, run
+from dexstack.trials.keep import claim, kept_json
+from experiments.harness import Outcome, experiment
 from experiments.objects.zoo import BODIES, add_body
 from experiments.quarter_turns import quarter_turns
 
@@ -44,39 +42,34 @@ less than the tolerance of a goal."""
 SUCCESS, SUCCESS_EACH, DROPPED, ERROR = 0.97, 0.85, 0.01, 0.08
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment."""
-
-    def arguments(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--trials", type=positive_int, default=20, metavar="N", help="with each body")
-        parser.add_argument(
-            "--seed",
-            type=natural,
-            default=0,
-            metavar="S",
-            help="of the bodies; trial k starts with seed 20000 + k",
-        )
-        parser.add_argument(
-            "--as-added", action="store_true", help="from the place of the rule, without trying others"
-        )
-        parser.add_argument(
-            "--jobs",
-            type=positive_int,
-            default=1,
-            metavar="N",
-            help="bodies that are turned at the same time",
-        )
-        parser.add_argument(
-            "--only", nargs="+", default=[], choices=BODIES, metavar="NAME", help=f"of {', '.join(BODIES)}"
-        )
-        parser.add_argument(
-            "--keep",
-            type=Path,
-            metavar="FOLDER",
-            help="keep objects, rows and films of the worst trials, and go on there",
-        )
-
-    return run("experiments.objects.turning", __doc__, _make, argv, arguments=arguments)
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--trials", type=positive_int, default=20, metavar="N", help="with each body")
+    parser.add_argument(
+        "--seed",
+        type=natural,
+        default=0,
+        metavar="S",
+        help="of the bodies; trial k starts with seed 20000 + k",
+    )
+    parser.add_argument(
+        "--as-added", action="store_true", help="from the place of the rule, without trying others"
+    )
+    parser.add_argument(
+        "--jobs",
+        type=positive_int,
+        default=1,
+        metavar="N",
+        help="bodies that are turned at the same time",
+    )
+    parser.add_argument(
+        "--only", nargs="+", default=[], choices=BODIES, metavar="NAME", help=f"of {', '.join(BODIES)}"
+    )
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FOLDER",
+        help="keep objects, rows and films of the worst trials, and go on there",
+    )
 
 
 def _make(args: argparse.Namespace) -> Outcome:
@@ -134,16 +127,13 @@ def _make(args: argparse.Namespace) -> Outcome:
 
 
 def _row(name: str, args: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Return the row of a body, kept or new."""
-    kept = folder / name / "row.json"
-    if kept.is_file():
-        return json.loads(kept.read_text())
-    shutil.rmtree(kept.parent, ignore_errors=True)
-    row = turn_object(name, args, folder)
-    with writing(kept):
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(json.dumps(row, default=np.ndarray.tolist))
-    return row
+    """Return the row of a body, kept or new; the rest of an interrupted run is removed."""
+
+    def turned() -> dict[str, Any]:
+        shutil.rmtree(folder / name, ignore_errors=True)
+        return turn_object(name, args, folder)
+
+    return kept_json(folder / name / "row.json", turned)
 
 
 def turn_object(name: str, args: argparse.Namespace, folder: Path) -> dict[str, Any]:
@@ -177,6 +167,9 @@ def turn_object(name: str, args: argparse.Namespace, folder: Path) -> dict[str, 
     for key, value in PLANNING.items():
         what += ["--set", f"{key}={value}"]
     return row | quarter_turns(name, what, args.trials, SEED, folder / name / "run")
+
+
+main = experiment("experiments.objects.turning", __doc__, _make, arguments=_arguments)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from dexstack.errors import ConfigError
 from dexstack.geometry.decomposition import PARTS
 from dexstack.geometry.symmetry import ANY
 from dexstack.onboarding.add_object import Added, Wishes, add_object
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 
 LIMIT = 75.0
 """[s]: 60 for the parts, the rest for repair, placing and the errors."""
@@ -36,19 +36,12 @@ ROUND = 48
 Body = manifold3d.Manifold
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment."""
-
-    def arguments(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--seed", type=natural, default=0, metavar="S", help="of sizes, masses and blobs")
-        parser.add_argument(
-            "--to", type=Path, metavar="FOLDER", help="where the objects go (default: nowhere)"
-        )
-        parser.add_argument(
-            "--only", nargs="+", default=[], choices=BODIES, metavar="NAME", help=f"of {', '.join(BODIES)}"
-        )
-
-    return run("experiments.objects.zoo", __doc__, _make, argv, arguments=arguments)
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seed", type=natural, default=0, metavar="S", help="of sizes, masses and blobs")
+    parser.add_argument("--to", type=Path, metavar="FOLDER", help="where the objects go (default: nowhere)")
+    parser.add_argument(
+        "--only", nargs="+", default=[], choices=BODIES, metavar="NAME", help=f"of {', '.join(BODIES)}"
+    )
 
 
 def _make(args: argparse.Namespace) -> Outcome:
@@ -241,6 +234,9 @@ BODIES: dict[str, tuple[str, Callable[[np.random.Generator], trimesh.Trimesh]]] 
     "blob3": ("blob", _blob),
 }
 """Family and shape by name."""
+
+
+main = experiment("experiments.objects.zoo", __doc__, _make, arguments=_arguments)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from dexstack.report.statistics import wilson
 from dexstack.tasks.base import read_world
 from dexstack.trials.keep import claim
 from dexstack.trials.sweep import Cell, Run, run_trials
-from experiments.harness import BLUE, GREY, Outcome, run
+from experiments.harness import BLUE, GREY, Outcome, experiment
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -167,9 +167,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
-    return run("experiments.orientation.ablations", __doc__, ablate, argv, arguments=_arguments)
+main = experiment("experiments.orientation.ablations", __doc__, ablate, arguments=_arguments)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from dexstack.errors import ConfigError
 from dexstack.model.hand import HandModel, load_hand
 from dexstack.model.objects import load_object
 from dexstack.trials.keep import load_outcome
-from experiments.harness import BLUE, GREY, Outcome, run
+from experiments.harness import BLUE, GREY, Outcome, experiment
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -241,9 +241,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--seed", type=natural, default=0, metavar="S", help="seed of folds, weights and batches")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
-    return run("experiments.orientation.fit_value", __doc__, learn, argv, arguments=_arguments)
+main = experiment("experiments.orientation.fit_value", __doc__, learn, arguments=_arguments)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ import math
 import os
 import sys
 import time
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import cv2
@@ -37,7 +36,7 @@ from dexstack.report.statistics import errors, times
 from dexstack.sim.loop import Loop
 from dexstack.sim.sensor import PoseSensor
 from dexstack.trials.sweep import loop_of
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 from tests.acceptance.tracking import (
     COLUMNS,
     Errors,
@@ -385,9 +384,7 @@ def _kept(results: dict[str, Any]) -> dict[str, bool]:
     return kept
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
-    return run(__spec__.name, __doc__, pictures, argv, arguments=_arguments, pinned=True)
+main = experiment(__spec__.name, __doc__, pictures, arguments=_arguments, pinned=True)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from dexstack.errors import ConfigError
+from experiments.results.pages import section_tables
 from experiments.results.values import cell, table
 
 EXPERIMENTS = Path(__file__).parents[1]
@@ -45,12 +46,13 @@ def claims_table(documents: Mapping[str, Any], folder: str, count: int | None = 
 def experiments() -> dict[str, str]:
     """Return the first paragraph of the docstring of every experiment by ``paper.name``.
 
-    An experiment is a module ``experiments/PAPER/NAME.py`` with a function ``main``; nothing is imported.
+    An experiment is a module ``experiments/PAPER/NAME.py`` that assigns ``main``; nothing is imported.
     """
     found = {}
     for path in sorted(EXPERIMENTS.glob("*/*.py")):
         module = ast.parse(path.read_text())
-        names = {node.name for node in module.body if isinstance(node, ast.FunctionDef)}
+        assigned = [node.targets[0] for node in module.body if isinstance(node, ast.Assign)]
+        names = {target.id for target in assigned if isinstance(target, ast.Name)}
         if path.parent.name != "results" and "main" in names:
             summary = (ast.get_docstring(module) or "").split("\n\n")[0]
             found[f"{path.parent.name}.{path.stem}"] = " ".join(summary.split())
@@ -69,6 +71,7 @@ def fill(text: str, documents: Mapping[str, Any], name: str) -> str:
         ConfigError: If a block has an unknown name or no end.
     """
     blocks = {
+        "stopping": lambda: section_tables("hand", "Time to stop", documents) + "\n",
         "claims": lambda: claims_table(documents, "docs/results", 5),
         "experiments": lambda: table(
             ("command", "what it shows"),

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -26,7 +25,7 @@ from dexengines.soft.system import Ground, SoftSystem, Surface
 from dexstack.cli.output import table
 from dexstack.plants.soft import SoftPlantParams
 from dexstack.process.compilation import jit
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 
 HALF, MASS, FRICTION = 0.0325, 0.1, 0.5
 DT, SECONDS = 2e-3, 60.0
@@ -92,9 +91,7 @@ def figures(seconds: float = SECONDS) -> Outcome:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment and return its exit code."""
-    return run(__spec__.name, __doc__, lambda args: figures(), argv)
+main = experiment(__spec__.name, __doc__, lambda args: figures())
 
 
 if __name__ == "__main__":

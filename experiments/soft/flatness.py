@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -17,7 +16,7 @@ from dexengines.soft import cloud
 from dexengines.soft.system import Meeting, SoftSystem, Surface
 from dexstack.cli.output import table
 from dexstack.process.compilation import jit
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 
 SPREAD = 0.1
 """Largest difference of a time from their mean, as a share of it."""
@@ -76,9 +75,7 @@ def flatness(args: argparse.Namespace) -> Outcome:
     return Outcome(results | {"passed": off <= SPREAD}, None, lines)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment and return its exit code."""
-    return run(__spec__.name, __doc__, flatness, argv, pinned=True)
+main = experiment(__spec__.name, __doc__, flatness, pinned=True)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ contact."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +14,7 @@ from matplotlib.figure import Figure
 from dexengines.soft import cloud
 from dexengines.soft.scm import ContactParams
 from dexstack.process.compilation import jit
-from experiments.harness import BLUE, PINK, Outcome, run
+from experiments.harness import BLUE, PINK, Outcome, experiment
 from experiments.soft.systems import dense_pair
 
 RADII = (0.05, 0.03)
@@ -100,9 +99,7 @@ def mujoco_force(where: np.ndarray) -> np.ndarray:
     return result
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment and return its exit code."""
-    return run(__spec__.name, __doc__, lambda args: force_map(), argv)
+main = experiment(__spec__.name, __doc__, lambda args: force_map())
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from dexengines.soft.system import OPTIONS, SoftSystem, SystemData
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
 from dexstack.process.compilation import compiler_options
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 from experiments.soft import systems
 from experiments.soft.speed import DT, start
 
@@ -271,9 +271,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="seed of the directions")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment and return its exit code."""
-    return run(__spec__.name, __doc__, gradient, argv, arguments=_arguments, pinned=True)
+main = experiment(__spec__.name, __doc__, gradient, arguments=_arguments, pinned=True)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -17,7 +16,7 @@ from matplotlib.figure import Figure
 from dexengines.soft import cloud, near
 from dexengines.soft.scm import ContactParams
 from dexengines.soft.system import Meeting, SoftSystem, Surface
-from experiments.harness import BLUE, PINK, Outcome, run
+from experiments.harness import BLUE, PINK, Outcome, experiment
 
 TOLERANCE = 1e-6
 POINTS = (384, 1536, 4056, 16224)
@@ -161,9 +160,7 @@ def growth() -> Outcome:
     return Outcome(results, figure, lines)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment and return its exit code."""
-    return run(__spec__.name, __doc__, lambda args: growth(), argv, pinned=True)
+main = experiment(__spec__.name, __doc__, lambda args: growth(), pinned=True)
 
 
 if __name__ == "__main__":

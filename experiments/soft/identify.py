@@ -37,7 +37,7 @@ from dexengines.soft.system import Ground, Meeting, SoftSystem, Surface
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
 from dexstack.process.compilation import jit
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 from experiments.soft import systems
 
 SPACING = 0.01
@@ -299,16 +299,12 @@ def _row(name: str, cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment and return its exit code."""
+def _arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--cases", type=arguments.positive_int, default=10, metavar="N", help="hidden T's")
+    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="draws them and the noise")
 
-    def add(p: argparse.ArgumentParser) -> None:
-        p.add_argument("--cases", type=arguments.positive_int, default=10, metavar="N", help="hidden T's")
-        p.add_argument(
-            "--seed", type=arguments.natural, default=0, metavar="S", help="draws them and the noise"
-        )
 
-    return run(__spec__.name, __doc__, identify, argv, arguments=add)
+main = experiment(__spec__.name, __doc__, identify, arguments=_arguments)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +13,7 @@ from matplotlib.figure import Figure
 
 from dexengines.soft.cloud import Cloud
 from dexstack.process.compilation import jit
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 from experiments.soft.ssdf import ssdf
 
 EPSILONS = (0.01, 0.25, 0.5, 10.0)
@@ -70,9 +69,7 @@ def isosurfaces() -> Outcome:
     return Outcome({"epsilon": EPSILONS, "area": areas, "passed": passed}, figure, lines)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment and return its exit code."""
-    return run(__spec__.name, __doc__, lambda args: isosurfaces(), argv)
+main = experiment(__spec__.name, __doc__, lambda args: isosurfaces())
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ from dexstack.cli.output import commit, note, table
 from dexstack.process.compilation import jit
 from dexstack.trials.keep import claim, whole
 from dexstack.trials.pool import in_processes
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 from experiments.soft import systems
 
 TOLERANCE = 1e-6
@@ -394,9 +394,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="seed of paths and states")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment and return its exit code."""
-    return run(__spec__.name, __doc__, near_set, argv, arguments=_arguments)
+main = experiment(__spec__.name, __doc__, near_set, arguments=_arguments)
 
 
 if __name__ == "__main__":

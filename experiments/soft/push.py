@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -15,7 +14,7 @@ from matplotlib.figure import Figure
 
 from dexengines.soft.near import Room
 from dexstack.process.compilation import jit
-from experiments.harness import BLUE, PINK, Outcome, run
+from experiments.harness import BLUE, PINK, Outcome, experiment
 from experiments.soft import systems
 
 SEQUENCES = (
@@ -166,9 +165,7 @@ def push(steps_ms: tuple[int, ...] = (2, 8, 16), methods: tuple[str, ...] = ("rk
     return Outcome({"contacts_made": made, "cases": rows, "passed": passed}, figure, lines)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment and return its exit code."""
-    return run(__spec__.name, __doc__, lambda args: push(), argv)
+main = experiment(__spec__.name, __doc__, lambda args: push())
 
 
 if __name__ == "__main__":

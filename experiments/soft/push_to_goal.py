@@ -33,7 +33,7 @@ from dexstack.cli import arguments
 from dexstack.cli.output import note, table
 from dexstack.process.compilation import jit
 from dexstack.report.statistics import wilson
-from experiments.harness import BLUE, GREEN, PINK, Outcome, run
+from experiments.harness import BLUE, GREEN, PINK, Outcome, experiment
 from experiments.soft import systems
 
 NEAR, TURNED = 0.01, np.radians(5.0)
@@ -445,9 +445,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment and return its exit code."""
-    return run("experiments.soft.push_to_goal", __doc__, compare, argv, arguments=_arguments, pinned=True)
+main = experiment("experiments.soft.push_to_goal", __doc__, compare, arguments=_arguments, pinned=True)
 
 
 if __name__ == "__main__":

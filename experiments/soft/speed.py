@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -28,7 +28,7 @@ from dexstack.cli import arguments
 from dexstack.cli.output import note, table
 from dexstack.process.compilation import compiler_options
 from dexstack.report.statistics import times
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 from experiments.soft import systems
 from experiments.soft.near_set import errors
 
@@ -265,9 +265,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--rk4", action="store_true", help="fourth-order Runge–Kutta instead of Euler")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment and return its exit code."""
-    return run(__spec__.name, __doc__, speed, argv, arguments=_arguments, pinned=True)
+main = experiment(__spec__.name, __doc__, speed, arguments=_arguments, pinned=True)
 
 
 if __name__ == "__main__":

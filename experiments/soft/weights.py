@@ -11,7 +11,6 @@ remaining ones: for a box on a slab, level and tilted, their distances are measu
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -22,7 +21,7 @@ from dexengines.soft import cloud
 from dexengines.soft.cloud import Cloud
 from dexstack.cli.output import table
 from dexstack.process.compilation import jit
-from experiments.harness import Outcome, run
+from experiments.harness import Outcome, experiment
 from experiments.soft import systems
 from experiments.soft.speed import DT, SCAN, MujocoCase, start, targets
 from experiments.soft.ssdf import ssdf
@@ -168,9 +167,7 @@ def weights() -> Outcome:
     return Outcome({"cases": cases, "top": picks, "passed": all(_right(c) for c in cases)}, None, lines)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment and return its exit code."""
-    return run(__spec__.name, __doc__, lambda args: weights(), argv)
+main = experiment(__spec__.name, __doc__, lambda args: weights())
 
 
 if __name__ == "__main__":

@@ -6,6 +6,9 @@ import contextlib
 import difflib
 from collections.abc import Iterable, Iterator
 
+USAGE_ERROR = 2
+"""Exit code of a command with invalid input."""
+
 
 class ConfigError(ValueError):
     """Invalid input of the user: a file, parameter or model.

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from dexstack.hand.allegro.can_hand import CanHand
 from dexstack.hand.commissioning import JointResult, check_at_rest, commission
@@ -63,17 +64,8 @@ class Trial(NamedTuple):
     """The servo was on at the end of a diagnosis."""
 
 
-def turned(model: HandModel, angle: float) -> HandModel:
-    """Return the hand with its palm turned about the x axis of the world."""
-    import mujoco
-
-    turn, quat = np.empty(4), np.empty(4)
-    mujoco.mju_axisAngle2Quat(turn, np.array([1.0, 0.0, 0.0]), angle)
-    mujoco.mju_mulQuat(quat, turn, np.asarray(model.quat_WP, float))
-    return replace(model, quat_WP=quat)
-
-
 def random_hand(seed: int, nominal_scale: bool = False) -> RandomHand:
+    """Draw a hand whose palm is turned about the x axis of the world."""
     rng = np.random.default_rng(seed)
     k = seed % len(PALMS)
     params = HandPlantParams(
@@ -82,133 +74,102 @@ def random_hand(seed: int, nominal_scale: bool = False) -> RandomHand:
         damping=1.0 if nominal_scale else rng.uniform(0.5, 1.5),
         strength=1.0 if nominal_scale else rng.uniform(0.8, 1.2, 16),
     )
-    with_object = k == 0 and bool(seed // len(PALMS) % 2)
-    return RandomHand(turned(load_hand("right"), k * 0.5 * np.pi), params, PALMS[k], with_object)
+    model, turn = load_hand("right"), Rotation.from_euler("x", 90.0 * k, degrees=True)
+    quat = turn * Rotation.from_quat(model.quat_WP, scalar_first=True)
+    model = replace(model, quat_WP=quat.as_quat(scalar_first=True))
+    return RandomHand(model, params, PALMS[k], k == 0 and bool(seed // len(PALMS) % 2))
+
+
+class TrackedPlant(HandPlant):
+    """Measures how far the joints move while one of them is tested."""
+
+    first: np.ndarray | None = None
+    """Positions at the beginning of a joint's test [rad]; None: motion is ignored, as that of a hand that
+    falls without torque."""
+    excursion = 0.0
+
+    def step(self, tau: np.ndarray) -> None:
+        super().step(tau)
+        if self.first is not None:
+            self.excursion = max(self.excursion, float(np.abs(self.joint_position - self.first).max()))
 
 
 def trial(hand: RandomHand, **faults: Any) -> Trial:
     """Commission a hand with these faults, in simulated time."""
     firmware = EmulatedHand("right")
     firmware.inject(FaultParams(**{"encoder_noise": NOISE, **faults}))
-    obj = pose = None
-    if hand.with_object:
-        _, obj, start = PalmTurn().setup()
-        pose = start.pose_WO
-    computer = LockstepComputer(firmware, HandPlant(hand.model, hand.params, obj, pose))
+    _, obj, start = PalmTurn().setup() if hand.with_object else (None, None, None)
+    plant = TrackedPlant(hand.model, hand.params, obj, start and start.pose_WO)
     params = CanHandParams(realtime_priority=0, calibration_dir="/nonexistent")
-    link = CanHand("right", BusParams("virtual"), params, computer)
-    track = Track(computer)
+    link = CanHand("right", BusParams("virtual"), params, LockstepComputer(firmware, plant))
     results, text, seconds, servo = [], "", 0.0, False
     try:
         link.start()
         check_at_rest(link.read(0.1), hand.model, link.rad_per_count)
-        results = commission(link, hand.model, announce=lambda joint: track.start())
+        begin = lambda joint: setattr(plant, "first", plant.joint_position.copy())  # noqa: E731
+        results = commission(link, hand.model, announce=begin)
     except HandFault as fault:
         text, seconds = str(fault), getattr(fault, "seconds", 0.0)
         servo = firmware.servo and bool(firmware.counts.any())
-        track.stop()
+        plant.first = None
     finally:
         link.close()
-    return Trial(text, results, track.excursion, seconds, servo)
-
-
-class Track:
-    """The motion of the joints while one of them is tested."""
-
-    def __init__(self, computer: LockstepComputer) -> None:
-        self._plant = computer.plant
-        self._low = self._high = None
-        step = self._plant.step
-
-        def recorded(tau: np.ndarray) -> None:
-            step(tau)
-            if self._low is not None:
-                q = self._plant.joint_position
-                self._low, self._high = np.minimum(self._low, q), np.maximum(self._high, q)
-
-        self._plant.step = recorded
-        self.excursion = 0.0
-
-    def start(self) -> None:
-        """Begin with the next joint."""
-        self.stop()
-        self._low = self._high = self._first = self._plant.joint_position.copy()
-
-    def stop(self) -> None:
-        """Ignore later motion: without torque a hand falls."""
-        if self._low is not None:
-            moved = max((self._high - self._first).max(), (self._first - self._low).max())
-            self.excursion = max(self.excursion, float(moved))
-            self._low = None
+    return Trial(text, results, plant.excursion, seconds, servo)
 
 
 def gains(joint: int, gain: float) -> tuple[float, ...]:
+    """Return gains of 16 joints, one of them not 1."""
     return tuple(gain if j == joint else 1.0 for j in range(16))
 
 
 def order(a: int, b: int) -> tuple[int, ...]:
-    fingers = list(range(4))
-    fingers[a], fingers[b] = b, a
-    return tuple(fingers)
+    """Return the order of the fingers with two of them swapped."""
+    return tuple({a: b, b: a}.get(finger, finger) for finger in range(4))
 
 
-def _joint(rng: np.random.Generator, fault: Callable[[int], dict[str, Any]], name: str) -> Any:
-    joint = int(rng.integers(16))
-    return fault(joint), name.format(joint=joint)
-
-
-def _fingers(rng: np.random.Generator, field: str) -> Any:
-    a, b = sorted(rng.choice(4, 2, replace=False).tolist())
-    return {field: order(a, b)}, rf"{FINGERS[a]} and {FINGERS[b]} are swapped"
-
-
-WRONG: dict[str, tuple[bool, Callable[[np.random.Generator], tuple[dict[str, Any], str]]]] = {
-    "a motor inverted": (
-        False,
-        lambda rng: _joint(rng, lambda j: {"motor_gain": gains(j, -1.0)}, r"joint {joint} .*inverted"),
-    ),
+SWAPPED = "{first} and {second} are swapped"
+WRONG: dict[str, tuple[bool, Callable[[int, int, int], dict[str, Any]], str]] = {
+    "a motor inverted": (False, lambda j, *_: {"motor_gain": gains(j, -1.0)}, "joint {joint} .*inverted"),
     "an encoder inverted": (
         False,
-        lambda rng: _joint(rng, lambda j: {"encoder_gain": gains(j, -1.0)}, r"joint {joint} .*inverted"),
+        lambda j, *_: {"encoder_gain": gains(j, -1.0)},
+        "joint {joint} .*inverted",
     ),
-    "all motors inverted": (False, lambda rng: ({"motor_gain": (-1.0,) * 16}, "inverted")),
-    "motors of two fingers swapped": (False, lambda rng: _fingers(rng, "motor_order")),
-    "angles of two fingers swapped": (False, lambda rng: _fingers(rng, "encoder_order")),
-    "fingers in the wrong order": (False, lambda rng: ({"encoder_order": (1, 2, 3, 0)}, "swapped|wrong")),
-    "bytes of angles swapped": (False, lambda rng: ({"swapped_angle_bytes": True}, "bytes of the angles")),
-    "bytes of torques swapped": (False, lambda rng: ({"swapped_torque_bytes": True}, "bytes of the torques")),
-    "an encoder frozen": (
-        False,
-        lambda rng: _joint(rng, lambda j: {"frozen_joint": j}, r"encoder or the motor of joint {joint} "),
-    ),
-    "a motor dead": (
-        False,
-        lambda rng: _joint(rng, lambda j: {"motor_gain": gains(j, 0.0)}, r"joint {joint} .*does not move"),
-    ),
+    "all motors inverted": (False, lambda *_: {"motor_gain": (-1.0,) * 16}, "inverted"),
+    "motors of two fingers swapped": (False, lambda _, a, b: {"motor_order": order(a, b)}, SWAPPED),
+    "angles of two fingers swapped": (False, lambda _, a, b: {"encoder_order": order(a, b)}, SWAPPED),
+    "fingers in the wrong order": (False, lambda *_: {"encoder_order": (1, 2, 3, 0)}, "swapped|wrong"),
+    "bytes of angles swapped": (False, lambda *_: {"swapped_angle_bytes": True}, "bytes of the angles"),
+    "bytes of torques swapped": (False, lambda *_: {"swapped_torque_bytes": True}, "bytes of the torques"),
+    "an encoder frozen": (False, lambda j, *_: {"frozen_joint": j}, "encoder or the motor of joint {joint} "),
+    "a motor dead": (False, lambda j, *_: {"motor_gain": gains(j, 0.0)}, "joint {joint} .*does not move"),
     "a motor of double strength": (
         True,
-        lambda rng: _joint(rng, lambda j: {"motor_gain": gains(j, 2.0)}, r"joint {joint} .*times as far"),
+        lambda j, *_: {"motor_gain": gains(j, 2.0)},
+        "joint {joint} .*times as far",
     ),
     "an encoder of double scale": (
         True,
-        lambda rng: _joint(
-            rng, lambda j: {"encoder_gain": gains(j, 2.0)}, r"joint {joint} .*(times as far|wrong scale)"
-        ),
+        lambda j, *_: {"encoder_gain": gains(j, 2.0)},
+        "joint {joint} .*(times as far|wrong scale)",
     ),
-    "a weak supply": (True, lambda rng: ({"motor_gain": (0.2,) * 16}, "the supply is weak")),
+    "a weak supply": (True, lambda *_: {"motor_gain": (0.2,) * 16}, "the supply is weak"),
 }
-"""Whether a fault is tried with nominal scales; its parameters and the required diagnosis."""
+"""Whether a fault is tried with nominal scales, its parameters for a joint and two fingers, and the
+required diagnosis."""
 
 
 def wrong_trial(name: str, seed: int) -> tuple[Trial, str]:
     """Commission a random hand with a wrong wiring; return the outcome and what is missing in it,
     empty for a success."""
-    nominal, make = WRONG[name]
-    faults, diagnosis = make(np.random.default_rng(seed))
-    outcome = trial(random_hand(seed, nominal)._replace(with_object=False), **faults)
+    nominal, faults, diagnosis = WRONG[name]
+    joint = int(np.random.default_rng(seed).integers(16))
+    a, b = sorted(np.random.default_rng(seed).choice(4, 2, replace=False).tolist())
+    wanted = diagnosis.format(joint=joint, first=FINGERS[a], second=FINGERS[b])
+    outcome = trial(random_hand(seed, nominal)._replace(with_object=False), **faults(joint, a, b))
     if not outcome.text:
         return outcome, "passed"
-    if not re.search(diagnosis, outcome.text):
+    if not re.search(wanted, outcome.text):
         return outcome, f"named otherwise: {outcome.text}"
     if outcome.excursion >= FIVE_DEGREES:
         return outcome, f"moved {np.degrees(outcome.excursion):.1f} degrees"

@@ -111,14 +111,15 @@ def _graph_rows() -> dict[str, Any]:
 
 def page(results: dict[str, Any]) -> str:
     """Return the Markdown page of the results."""
-    lines = []
-    for f in results["faults"]:
+
+    def line(f: dict[str, Any]) -> str:
         took = f"{1e3 * f['seconds']:.0f}" if math.isfinite(f["seconds"]) else "never"
         took = took if f["seconds"] <= f["limit_s"] else f"**{took}**"
         kept, on = ("yes" if f["torque_kept"] else "**no**"), ("no" if f["stayed_off"] else "**yes**")
         cells = (f["fault"], f["ended_in"].upper(), took, f"{1e3 * f['limit_s']:.0f}", kept, on)
-        lines.append(f"| {' | '.join(cells)} |\n")
-    return PAGE.format(**results, **machine()) + "".join(lines)
+        return f"| {' | '.join(cells)} |\n"
+
+    return PAGE.format(**results, **machine()) + "".join(map(line, results["faults"]))
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

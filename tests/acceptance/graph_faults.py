@@ -12,17 +12,15 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from rcl_interfaces.srv import SetParameters
-from rclpy.parameter import Parameter
-from std_srvs.srv import Trigger
 
 from dexstack.hand.allegro import protocol
 from dexstack.hand.allegro.bus import CanBus
@@ -30,7 +28,8 @@ from dexstack.hand.allegro.protocol import FINGERS, Command, split_id
 from dexstack.hand.params import BusParams
 from dexstack.nodes.wire import seconds
 from tests.acceptance.hand_rig import AFTERWARDS, Outcome
-from tests.acceptance.probe import Probe, own_domain
+from tests.acceptance.probe import Probe, call, put_from
+from tests.acceptance.programs import Program, own_domain, until
 from tests.acceptance.relay import RELAYED
 
 NODES = ("relay", "simulator", "camera", "pose_estimator", "contact_detector", "mpc", "hand", "task")
@@ -40,8 +39,6 @@ STILL = 0.4
 """A target unchanged for this time stands still; longer than any wait for the next command [s]."""
 MOVED = 1.0
 """Time that the target must move before a fault [s]."""
-LOOK = 0.02
-"""Time between two looks at a condition [s]."""
 
 
 class Tap:
@@ -78,16 +75,14 @@ class Graph:
     """One ``dexstack up mock`` with simulated pictures, restarted when it has ended.
 
     Args:
-        environment: environment of its processes, with the ROS domain.
+        domain: its ROS domain, which is also that of this process.
         folder: folder for its results.
     """
 
-    def __init__(self, environment: dict[str, str], folder: Path) -> None:
-        self._environment, self._folder = environment, folder
-        domain = int(environment["ROS_DOMAIN_ID"])
+    def __init__(self, domain: int, folder: Path) -> None:
+        self._folder, self._program = folder, None
         self.probe = Probe(domain)
         self.tap = Tap(BusParams("udp_multicast", f"239.74.163.2:{6100 + domain}"))
-        self._process: subprocess.Popen[bytes] | None = None
 
     def close(self) -> None:
         self._end()
@@ -95,30 +90,24 @@ class Graph:
         self.tap.close()
 
     def _end(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
-            self._process.wait(30.0)
-        self._process = None
+        if self._program is not None:
+            self._program.interrupt()
+        self._program = None
 
     def _start(self) -> None:
         self._end()
         self.probe.reports.clear()
         self.probe.states.clear()
-        command = [sys.executable, "-m", "tests.acceptance.relay", str(self._folder)]
-        with (self._folder / "out.txt").open("ab") as out:
-            self._process = subprocess.Popen(
-                command, env=self._environment, stdout=out, stderr=out, stdin=subprocess.DEVNULL
-            )
+        self._program = Program(
+            [sys.executable, "-m", "tests.acceptance.relay", str(self._folder)], self._folder
+        )
 
-    def wait(self, condition: Callable[[], bool], timeout: float) -> float:
-        """Return the system time at which ``condition`` became true; NaN if it did not."""
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
-            self.tap.listen()
-            if condition():
-                return time.time()
-            time.sleep(LOOK)
-        return float("nan")
+    def wait(self, condition: Callable[[], bool], timeout: float) -> bool:
+        """Return whether ``condition`` became true within ``timeout`` [s], and follow the bus meanwhile."""
+        return until(lambda: (self.tap.listen(), condition())[1], timeout)
+
+    def sleep(self, seconds: float) -> None:
+        self.wait(lambda: False, seconds)
 
     def moving(self) -> bool:
         """Return whether the hand follows a target that has not stood still lately."""
@@ -133,9 +122,8 @@ class Graph:
     def targets(self, since: float) -> tuple[np.ndarray, np.ndarray]:
         """Return stamps (n,) [s, system time] and targets (n, 16) [rad] after ``since`` [s]; a
         target is NaN while the hand is limp."""
-        rows = [
-            (t, m.position) for _, m in self.probe.applied[-2000:] if (t := seconds(m.header.stamp)) > since
-        ]
+        rows = [(seconds(m.header.stamp), m.position) for _, m in self.probe.applied[-2000:]]
+        rows = [row for row in rows if row[0] > since]
         return np.array([t for t, _ in rows]), np.array([q for _, q in rows]).reshape(len(rows), 16)
 
     def stands_since(self, since: float) -> float:
@@ -157,30 +145,16 @@ class Graph:
         moved = np.flatnonzero(np.any(np.abs(np.diff(q, axis=0)) > 0.0, axis=1)) if len(t) else ()
         return float(t[moved[-1] + 1]) if len(moved) else since
 
-    def call(self, service: str) -> bool:
-        """Call a Trigger service; return its success."""
-        client = self.probe.node.create_client(Trigger, service)
-        try:
-            if not client.wait_for_service(5.0):
-                return False
-            future = client.call_async(Trigger.Request())
-            self.wait(future.done, 10.0)
-            return future.done() and future.result().success
-        finally:
-            self.probe.node.destroy_client(client)
+    def call(self, service: str) -> None:
+        """Call a Trigger service, if it is there."""
+        with contextlib.suppress(TimeoutError):
+            call(self.probe.node, service, timeout=10.0)
 
     def set(self, node: str, name: str, value: bool | float | str) -> bool:
         """Change a parameter; return whether it was accepted."""
-        client = self.probe.node.create_client(SetParameters, f"{node}/set_parameters")
-        try:
-            client.wait_for_service(5.0)
-            future = client.call_async(
-                SetParameters.Request(parameters=[Parameter(name, value=value).to_parameter_msg()])
-            )
-            self.wait(future.done, 5.0)
-            return future.done() and future.result().results[0].successful
-        finally:
-            self.probe.node.destroy_client(client)
+        with contextlib.suppress(TimeoutError):
+            return put_from(self.probe.node, node, name, value, timeout=5.0).successful
+        return False
 
     def _there(self) -> bool:
         now = time.monotonic()
@@ -189,17 +163,15 @@ class Graph:
     def ready(self) -> bool:
         """Bring everything up until the target moves, as a person would; return whether it does."""
         for _ in range(3):
-            if self._process is None or self._process.poll() is not None:
+            if self._program is None or self._program.poll() is not None:
                 self._start()
-            if np.isnan(self.wait(self._there, START_TIMEOUT)):
-                self._end()
-                continue
-            if self.state() in ("ready", "fault", "hold"):
-                self.call("hand/enable")
-            for _ in range(2):
-                if not np.isnan(self.wait(self.moving, BACK_TIMEOUT / 2)):
-                    return True
-                self.call("task/restart")
+            if self.wait(self._there, START_TIMEOUT):
+                if self.state() in ("ready", "fault", "hold"):
+                    self.call("hand/enable")
+                for _ in range(2):
+                    if self.wait(self.moving, BACK_TIMEOUT / 2):
+                        return True
+                    self.call("task/restart")
             self._end()
         return False
 
@@ -207,12 +179,10 @@ class Graph:
 @contextlib.contextmanager
 def graph() -> Iterator[Graph]:
     """Run a graph in a ROS domain of its own."""
-    with own_domain() as environment, tempfile.TemporaryDirectory(prefix="dexstack-") as folder:
-        one = Graph(environment, Path(folder))
-        try:
-            yield one
-        finally:
-            one.close()
+    with contextlib.ExitStack() as stack:
+        domain = stack.enter_context(own_domain())
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="dexstack-"))
+        yield stack.enter_context(contextlib.closing(Graph(domain, Path(folder))))
 
 
 VICTIMS = {
@@ -221,10 +191,12 @@ VICTIMS = {
     "pose_estimator": ("hold", 1.0),
     "camera": ("hold", 1.0),
     "hand": ("ready", 0.1),
+    "simulator": ("fault", 0.1),
 }
 """State in which the loss of a node must end, and its time limit [s]; the estimator coasts for a
-while without pictures, the planner without poses."""
-SIGNALS = {"is killed": signal.SIGKILL, "hangs": signal.SIGSTOP}
+while without pictures, the planner without poses. Without the simulator, which is the emulated hand as
+well, the hand has vanished from the bus; the time is that of the driver's last command to it."""
+SIGNALS = {"is killed": signal.SIGKILL, "hangs": signal.SIGSTOP, "is ended": signal.SIGTERM}
 LOSSES = {f"{node} {how}, in a graph": (node, number) for node in VICTIMS for how, number in SIGNALS.items()}
 Change = tuple[str, str, bool | float | str, bool | float | str]
 """Node, parameter, value that makes the fault, value that ends it."""
@@ -242,6 +214,8 @@ CAMERA: dict[str, Change] = {
     "the camera's clock is 100 ppm slow for an hour": ("camera", "clock_offset", -0.36, 0.0),
 }
 SENSES = {f"{name}, in a graph": change for name, change in {**CUTS, **CAMERA}.items()}
+Ending = tuple[str, float, bool]
+"""State in which a row ended, time until then [s], whether the hand stayed off."""
 NOTHING: Change = ("camera", "further_delay", 0.0, 0.0)
 SENSES_LIMIT = 1.0
 """As for the loss of camera or estimator [s]."""
@@ -259,88 +233,92 @@ LOOSER = {
 TIGHTER = {"kp is lowered over DDS while it drives": ("kp", 0.5)}
 
 
-def node_loss(g: Graph, name: str) -> Outcome:
-    """Run a row of :data:`LOSSES`."""
+def node_loss(g: Graph, name: str) -> Ending:
+    """Run a row of :data:`LOSSES`. An orderly end counts as a new start: the node that follows enables
+    an emulated hand again."""
     node, number = LOSSES[name]
     wanted, limit = VICTIMS[node]
-    if not g.ready():
-        return Outcome(name, "not started", np.nan, limit)
-    over, pid, start = g.tap.over_limit, g.probe.pid(node), time.time()
+    pid, start = g.probe.pid(node), time.time()
     os.kill(pid, number)
-    g.wait(
-        lambda: not g.tap.servo or (wanted == "hold" and not np.isnan(g.stands_since(start))),
-        max(2.0, 2.0 * limit + STILL),
-    )
+    holds = lambda: wanted == "hold" and not np.isnan(g.stands_since(start))  # noqa: E731
+    g.wait(lambda: not g.tap.servo or holds(), max(2.0, 2.0 * limit + STILL))
     off = not g.tap.servo
-    if not off:
-        ended, taken = ("hold" if wanted == "hold" else "enabled"), g.stands_since(start) - start
-    else:  # switched off by its driver or by the guard
+    if off:  # switched off by its driver or by the guard
         g.wait(lambda: not np.isnan(g.tap.limp_since), 1.0)
         ended, taken = ("ready" if node == "hand" else "fault"), g.tap.limp_since - start
+    else:
+        ended, taken = ("hold" if wanted == "hold" else "enabled"), g.stands_since(start) - start
     if number == signal.SIGSTOP:
-        g.wait(lambda: False, AFTERWARDS)
+        g.sleep(AFTERWARDS)
         os.kill(pid, signal.SIGCONT)
     g.wait(lambda: g.probe.pid(node) != pid or number == signal.SIGSTOP, BACK_TIMEOUT)
-    g.wait(lambda: False, 2.0 * AFTERWARDS)
-    stayed = not off or not g.tap.servo
-    return Outcome(name, ended, max(taken, 0.0), limit, g.tap.over_limit == over, stayed)
+    g.sleep(2.0 * AFTERWARDS)
+    stayed = not off or not g.tap.servo or (node == "hand" and number == signal.SIGTERM)
+    return ended, max(taken, 0.0), stayed
 
 
-def sense_loss(g: Graph, name: str) -> Outcome:
+def sense_loss(g: Graph, name: str) -> Ending:
     """Run a row of :data:`SENSES`, for any other name without a fault; the time is that of the
     target's last motion while the fault lasts."""
     node, parameter, wrong, right = SENSES.get(name, NOTHING)
-    if not g.ready():
-        return Outcome(name, "not started", np.nan, SENSES_LIMIT)
-    over, start = g.tap.over_limit, time.time()
+    start = time.time()
     if not g.set(node, parameter, wrong):
-        return Outcome(name, "refused", np.nan, SENSES_LIMIT)
-    g.wait(lambda: False, SENSES_LIMIT + ON)
+        return "refused", np.nan, True
+    g.sleep(SENSES_LIMIT + ON)
     taken = g.moved_last(start) - start
     ended = "fault" if not g.tap.servo else "hold" if taken <= SENSES_LIMIT else "enabled"
     g.set(node, parameter, right)
-    g.wait(lambda: False, AFTERWARDS)
-    return Outcome(
-        name, ended, taken, SENSES_LIMIT, g.tap.over_limit == over, ended != "fault" or not g.tap.servo
-    )
+    g.sleep(AFTERWARDS)
+    return ended, taken, ended != "fault" or not g.tap.servo
 
 
-def looser(g: Graph, name: str) -> Outcome:
+def looser(g: Graph, name: str) -> Ending:
     """Run a row of :data:`LOOSER`: the change is refused, and a stop still stops."""
-    parameter, value = LOOSER[name]
-    if not g.ready():
-        return Outcome(name, "not started", np.nan, 0.1)
-    over = g.tap.over_limit
-    if g.set("hand", parameter, value):
-        return Outcome(name, "loosened", np.nan, 0.1)
+    if g.set("hand", *LOOSER[name]):
+        return "loosened", np.nan, True
     start = time.time()
     g.call("hand/stop")
     g.wait(lambda: not g.tap.servo, 2.0)
     g.wait(lambda: g.state() == "ready", 3.0)
-    return Outcome(name, g.state(), g.tap.limp_since - start, 0.1, g.tap.over_limit == over, not g.tap.servo)
+    return g.state(), g.tap.limp_since - start, not g.tap.servo
 
 
-def tighter(g: Graph, name: str) -> Outcome:
+def tighter(g: Graph, name: str) -> Ending:
     """Run a row of :data:`TIGHTER`: the change is applied at once; a stop ends the row."""
     parameter, value = TIGHTER[name]
-    if not g.ready():
-        return Outcome(name, "not started", np.nan, 0.1)
-    over, start = g.tap.over_limit, time.time()
+    start = time.time()
     if not g.set("hand", parameter, value):
-        return Outcome(name, "refused", np.nan, 0.1)
+        return "refused", np.nan, True
     taken = time.time() - start
     g.call("hand/stop")
     g.wait(lambda: g.state() == "ready", 3.0)
     g.set("hand", parameter, 1.0)
-    return Outcome(name, g.state(), taken, 0.1, g.tap.over_limit == over, not g.tap.servo)
+    return g.state(), taken, not g.tap.servo
+
+
+KINDS: tuple[tuple[Any, Callable[[Graph, str], Ending], Callable[[str], float]], ...] = (
+    (LOSSES, node_loss, lambda name: VICTIMS[LOSSES[name][0]][1]),
+    (SENSES, sense_loss, lambda name: SENSES_LIMIT),
+    (LOOSER, looser, lambda name: 0.1),
+    (TIGHTER, tighter, lambda name: 0.1),
+)
+"""Rows, the function that runs one, and the time limit of one [s]."""
+
+
+def judged(g: Graph, name: str, run: Callable[[Graph, str], Ending], limit: float) -> Outcome:
+    """Run one row in a graph that moves the hand."""
+    if not g.ready():
+        return Outcome(name, "not started", np.nan, limit)
+    over = g.tap.over_limit
+    ended, taken, off = run(g, name)
+    return Outcome(name, ended, taken, limit, g.tap.over_limit == over, off)
 
 
 def moves_on(g: Graph) -> bool:
     """Return whether the target keeps moving without a fault; else no row can be judged here."""
-    return sense_loss(g, "nothing").ended_in == "enabled"
+    return judged(g, "nothing", sense_loss, SENSES_LIMIT).ended_in == "enabled"
 
 
 def graph_rows() -> dict[str, Callable[[Graph, str], Outcome]]:
     """Return the function that runs each fault, by name."""
-    makers = ((LOSSES, node_loss), (SENSES, sense_loss), (LOOSER, looser), (TIGHTER, tighter))
-    return {name: make for rows, make in makers for name in rows}
+    return {name: partial(judged, run=run, limit=limit(name)) for rows, run, limit in KINDS for name in rows}

@@ -24,6 +24,7 @@ from pathlib import Path
 from types import TracebackType
 
 from dexstack.errors import ConfigError
+from tests.acceptance.programs import Program
 
 CARD = "wire"
 _TUNSETIFF, _IFF_TAP, _IFF_NO_PI, _CLONE_NEWNET = 0x400454CA, 0x0002, 0x1000, 0x40000000
@@ -69,9 +70,9 @@ class TwoMachines:
                 _ip("netns", "add", name)
                 stack.callback(_ip, "netns", "del", name)
             command = [sys.executable, "-m", "tests.acceptance.link", *self.names, *self._arguments]
-            self._wire = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            stack.callback(self._end_wire)
-            if self._wire.stdout.readline() != "ready\n":
+            wire = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            self._wire = stack.enter_context(wire)  # ends with its standard input
+            if wire.stdout.readline() != "ready\n":
                 raise ConfigError("the wire between the namespaces cannot be made")
             for k, name in enumerate(self.names):
                 _ip("-n", name, "address", "add", f"10.213.77.{k + 1}/24", "dev", CARD)
@@ -88,6 +89,12 @@ class TwoMachines:
         """Return the command that runs ``command`` on machine 0 or 1."""
         return ["ip", "netns", "exec", self.names[machine], *command]
 
+    def start(self, machine: int, command: list[str], folder: Path) -> Program:
+        """Start a program on machine 0 or 1, in a ROS domain that spans both; ``folder`` gets its output."""
+        own = {k: v for k, v in os.environ.items() if not k.startswith(("ROS_", "FASTDDS"))}
+        across = {"ROS_DOMAIN_ID": "7", "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}
+        return Program(self.on(machine, command), folder, own | across)
+
     def cut(self) -> None:
         """Drop every frame until :meth:`join`."""
         self._say("cut")
@@ -100,10 +107,6 @@ class TwoMachines:
         self._wire.stdin.write(word + "\n")
         self._wire.stdin.flush()
         self._wire.stdout.readline()
-
-    def _end_wire(self) -> None:
-        self._wire.stdin.close()
-        self._wire.wait(10)
 
 
 def _ip(*arguments: str) -> None:

@@ -9,13 +9,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
-import signal
-import subprocess
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,10 +20,11 @@ import numpy as np
 from dexstack.cli.arguments import natural, positive, positive_int
 from dexstack.cli.monitor import HOST, PORT, page_parameters, page_url
 from dexstack.cli.output import note, table
-from dexstack.cli.supervisor import graph_environment
 from dexstack.errors import ConfigError
 from dexstack.report.statistics import times
 from experiments.harness import Outcome, run
+from tests.acceptance.programs import DEXSTACK, Program, own_domain, until, up
+from tests.visitor import Visitor
 
 LIMIT = 0.1
 """Largest growth of p99."""
@@ -66,26 +62,19 @@ def monitor(args: argparse.Namespace) -> Outcome:
 def _solves(folder: Path, watched: bool, seconds: float, seed: int) -> tuple[Any, int]:
     """Return processor and wall time of every solve of one run, (n, 2) [s], and the number of bytes
     that the page sent."""
-    dexstack = [sys.executable, "-m", "dexstack.cli.main"]
-    with graph_environment() as environment, contextlib.ExitStack() as stack:
-        options = {
-            "env": {**os.environ, **environment},
-            "stdin": subprocess.DEVNULL,
-            "stdout": subprocess.DEVNULL,
-        }
-        options["stderr"] = stack.enter_context(tempfile.TemporaryFile())
-        run_ = ["--goal-yaw", "180", "--seconds", str(seconds), "--seed", str(seed)]
-        command = [*dexstack, "up", "sim", *run_, "--no-report", "--results", str(folder)]
-        graph = subprocess.Popen(command, **options)
-        stack.callback(_end, graph)
-        visitor: _Visitor | None = None
+    with own_domain(), contextlib.ExitStack() as stack:
+        limits = "--seconds", str(seconds), "--seed", str(seed), "--goal-yaw", "180"
+        graph = stack.enter_context(up("sim", folder, *limits))
+        visitor = None
         if watched:
             page = page_parameters(HOST, PORT)
             monitor = ["monitor", "--no-open", "--port", str(page["port"]), "--token", str(page["token"])]
             for command in (["record", str(folder.with_suffix(".mcap"))], monitor):
-                stack.callback(_end, subprocess.Popen([*dexstack, *command], **options))
-            visitor = _Visitor(page_url(page).replace("http", "ws"), graph)
+                stack.enter_context(Program([*DEXSTACK, *command], folder / command[0]))
+            visitor = until(lambda: _visit(page_url(page)), 60.0)
         graph.wait()
+        if visitor:
+            visitor.close()
     recording = folder / "recording.npz"
     if not recording.is_file():
         raise ConfigError(f"a run with seed {seed} left no recording; try `dexstack up sim`")
@@ -93,46 +82,13 @@ def _solves(folder: Path, watched: bool, seconds: float, seed: int) -> tuple[Any
         return np.stack([data["solve_s"], data["solve_wall_s"]], axis=1), visitor.received if visitor else 0
 
 
-class _Visitor(threading.Thread):
-    """Browser on the page that receives and discards everything while the graph runs."""
+def _visit(url: str) -> Visitor | None:
+    """Open the page, which the visitor receives and discards; None while it is not up yet."""
+    from websockets.exceptions import WebSocketException
 
-    def __init__(self, url: str, graph: subprocess.Popen) -> None:
-        super().__init__(daemon=True)
-        self._url, self._graph = url, graph
-        self.received = 0
-        """Number of bytes."""
-        self.start()
-
-    def run(self) -> None:
-        import msgspec
-        import viser
-        from websockets.exceptions import WebSocketException
-        from websockets.sync.client import connect
-
-        look = {
-            "wxyz": (1, 0, 0, 0),
-            "position": (0.3, 0, 0.3),
-            "look_at": (0, 0, 0),
-            "up_direction": (0, 0, 1),
-        }
-        lens = {"fov": 1.0, "near": 0.01, "far": 10.0, "image_height": 600, "image_width": 900}
-        while self._graph.poll() is None:
-            try:
-                with connect(
-                    self._url, subprotocols=[f"viser-v{viser.__version__}"], max_size=None
-                ) as socket:
-                    socket.send(msgspec.msgpack.encode({"type": "ViewerCameraMessage", **look, **lens}))
-                    while self._graph.poll() is None:
-                        with contextlib.suppress(TimeoutError):
-                            self.received += len(socket.recv(timeout=0.5))
-            except (OSError, EOFError, WebSocketException):
-                time.sleep(0.5)  # the page is not up yet, or has gone
-
-
-def _end(process: subprocess.Popen) -> None:
-    if process.poll() is None:
-        process.send_signal(signal.SIGINT)
-        process.wait()
+    with contextlib.suppress(OSError, EOFError, WebSocketException):
+        return Visitor(url)
+    return None
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +21,7 @@ from dexstack.cli.output import note
 from dexstack.report.statistics import errors
 from experiments.harness import Outcome, run
 from tests.acceptance.link import TwoMachines
+from tests.acceptance.programs import DEXSTACK
 
 PATIENCE = 180.0
 """Longest wall time of a trial [s]."""
@@ -50,28 +49,19 @@ def network(args: argparse.Namespace) -> Outcome:
 
 def _trial(machines: TwoMachines, args: argparse.Namespace, seed: int) -> dict[str, Any]:
     """Return the console's summary; empty if the trial did not end in time."""
-    own = {k: v for k, v in os.environ.items() if not k.startswith(("ROS_", "FASTDDS"))}
-    up = [sys.executable, "-m", "dexstack.cli.main", "up", "sim", "--no-report", "--seed", str(seed)]
+    up = [*DEXSTACK, "up", "sim", "--no-report", "--seed", str(seed)]
     goal = ["--goal-yaw", str(args.goal_yaw), "--seconds", str(args.seconds), "--json"]
-    with tempfile.TemporaryDirectory(prefix="dexstack-") as name:
-        summary = Path(name) / "summary.json"
-
-        def begin(machine: int, part: str, *more: str) -> subprocess.Popen[bytes]:
-            command = [*up, "--part", part, "--results", f"{name}/{part}", *more]
-            null = subprocess.DEVNULL
-            return subprocess.Popen(
-                machines.on(machine, command), env=own, stdin=null, stdout=null, stderr=null
-            )
-
-        processes = [begin(0, "robot"), begin(1, "planner", *goal, str(summary))]
-        try:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                processes[1].wait(PATIENCE)
-        finally:
-            for process in reversed(processes):
-                if process.poll() is None:
-                    process.send_signal(signal.SIGINT)
-                    process.wait(30)
+    with tempfile.TemporaryDirectory(prefix="dexstack-") as name, contextlib.ExitStack() as stack:
+        robot, planner, summary = (Path(name) / part for part in ("robot", "planner", "summary.json"))
+        commands = (
+            [*up, "--part", "robot", "--results", str(robot)],
+            [*up, "--part", "planner", "--results", str(planner), *goal, str(summary)],
+        )
+        for machine, (command, folder) in enumerate(zip(commands, (robot, planner), strict=True)):
+            program = stack.enter_context(machines.start(machine, command, folder))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            program.wait(PATIENCE)
+        stack.close()
         return json.loads(summary.read_text())["results"] if summary.is_file() else {}
 
 

@@ -48,14 +48,13 @@ class Pinned(NodeDescription):
     """A node on one core."""
 
     core: int = 0
-
-    @property
-    def module(self) -> str:
-        return "tests.acceptance.film_node" if self.name == "film" else super().module
+    program: tuple[str, ...] = ()
+    """Module and arguments, if it is not a node of dexstack."""
 
     @property
     def command(self) -> list[str]:
-        return ["taskset", "--cpu-list", str(self.core), *super().command]
+        own = [sys.executable, "-m", *self.program] if self.program else super().command
+        return ["taskset", "--cpu-list", str(self.core), *own]
 
 
 class NodeResult(NamedTuple):
@@ -144,14 +143,14 @@ def _cores(core: int | None) -> tuple[int, int]:
 
 def _nodes(folder: Path, own: int, other: int) -> list[NodeDescription]:
     files = tuple(task_files("palm_turn"))
-    shown = {"folder": str(folder), "result": str(folder / "result.npz")}
+    film = ("tests.acceptance.film_node", str(folder), str(folder / "result.npz"))
     camera, planner = picture_environment(), XLA_ONE_THREAD
     return [
         # the film does not follow commands: a supervisor would find every rollout stalled
         Pinned("mpc", {"supervisor": "none"}, files, environment=planner, respawn=False, core=other),
         Pinned("contact_detector", {}, files, environment=planner, respawn=False, core=other),
         Pinned("pose_estimator", {"reliable": True}, files, environment=camera, respawn=False, core=own),
-        Pinned("film", shown, environment=camera, respawn=False, ends_run=True, core=other),
+        Pinned("film", environment=camera, respawn=False, ends_run=True, core=other, program=film),
     ]
 
 
@@ -172,7 +171,7 @@ def _results(r: NodeResult) -> dict[str, Any]:
 
 def _views(r: dict[str, Any]) -> list[Any]:
     rows = [
-        (name, *(f"{1e3 * r[key][k]:.1f}" for k in ("p50", "p99")), r[key]["n"])
+        (name, *(1e3 * r[key][k] if r[key]["n"] else None for k in ("p50", "p99")), r[key]["n"])
         for name, key in (
             ("picture to pose", "image_to_pose_s"),
             ("planner, processor", "solve_s"),

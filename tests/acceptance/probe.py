@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
+from rcl_interfaces.msg import SetParametersResult
+from rcl_interfaces.srv import SetParameters
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
+from std_srvs.srv import Trigger
 
-from dexstack.cli.supervisor import graph_environment
 from dexstack.nodes.console import read_state
 from dexstack.nodes.wire import LATCHED, REPORTS, BadMessage
+from tests.acceptance.programs import until
 
 EVERY = QoSProfile(depth=5000, reliability=ReliabilityPolicy.BEST_EFFORT)
 """After a pause of the machine the simulator catches up and sends seconds of samples at once."""
@@ -50,14 +53,10 @@ class Probe:
         self._thread.start()
 
     def _spin(self) -> None:
-        while True:
-            try:
-                self._executor.spin()
-            except ExternalShutdownException:
-                return
-            except InvalidHandle:  # a publisher or client was destroyed while the executor used it
-                continue
-            return
+        with contextlib.suppress(ExternalShutdownException):
+            while self.context.ok():
+                with contextlib.suppress(InvalidHandle):  # destroyed while the executor used it
+                    return self._executor.spin()
 
     def _on_report(self, message: DiagnosticArray) -> None:
         for status in message.status:
@@ -86,15 +85,25 @@ class Probe:
         self.context.try_shutdown()
 
 
-@contextlib.contextmanager
-def own_domain() -> Iterator[dict[str, str]]:
-    """Put this process and its children into a free ROS domain; yield the graph's environment."""
-    before = dict(os.environ)
-    os.environ.pop("ROS_DOMAIN_ID", None)
-    with graph_environment() as environment:
-        os.environ.update(environment)
-        try:
-            yield dict(environment)
-        finally:
-            os.environ.clear()
-            os.environ.update(before)
+def call(node: Node, service: str, kind: Any = Trigger, timeout: float = 30.0, **fields: Any) -> Any:
+    """Return the response of a service; another thread spins the node.
+
+    Raises:
+        TimeoutError: no such service, or no answer in ``timeout`` [s].
+    """
+    client = node.create_client(kind, service)
+    try:
+        if not client.wait_for_service(20.0):
+            raise TimeoutError(f"{service} is not available")
+        future = client.call_async(kind.Request(**fields))
+        if not until(future.done, timeout):
+            raise TimeoutError(f"{service} does not answer")
+        return future.result()
+    finally:
+        node.destroy_client(client)
+
+
+def put_from(node: Node, target: str, name: str, value: Any, timeout: float = 300.0) -> SetParametersResult:
+    """Set a parameter of another node through its service; the first use of an engine compiles it."""
+    message = Parameter(name, value=value).to_parameter_msg()
+    return call(node, f"{target}/set_parameters", SetParameters, timeout, parameters=[message]).results[0]

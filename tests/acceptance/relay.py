@@ -17,7 +17,7 @@ from geometry_msgs.msg import PoseWithCovarianceStamped
 from rclpy.publisher import Publisher
 from sensor_msgs.msg import JointState, PointCloud2
 
-from dexstack.cli.supervisor import Supervisor
+from dexstack.cli.supervisor import NodeSupervisor
 from dexstack.config import param
 from dexstack.errors import unknown_name
 from dexstack.graph.modes import MODES, NodeDescription
@@ -95,7 +95,7 @@ def run_graph(folder: Path) -> int:
         topics = [t for t, (*_, readers) in RELAYED.items() if node.name in readers]
         nodes[k] = replace(node, remappings=tuple((t, AWAY + t) for t in topics))
     (folder / "log").mkdir(exist_ok=True)
-    end = Supervisor(
+    end = NodeSupervisor(
         [_Relay("relay"), *nodes], os.environ, folder / "log", view=sys.stderr, forked=True
     ).run()
     return 0 if end.stopped else 1

@@ -18,14 +18,16 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from dexstack.cli.output import note
 from dexstack.errors import ConfigError
 from experiments.harness import Outcome, run
+from tests.acceptance.programs import alive, own_domain, until, up
 
 EVERY = 10
 """A node is killed in every n-th rollout."""
@@ -39,29 +41,21 @@ INTO = 0.5
 """Time from a rollout's start to the kill [s]."""
 START_TIMEOUT, ROLLOUT_TIMEOUT, BACK_TIMEOUT = 180.0, 180.0, 60.0
 """[s]"""
-LOOK = 0.05
-"""Time between two looks at a condition [s]."""
+SEGMENT = re.compile(r"/dev/shm/(?:sem\.)?fastdds_\S+")
+"""Shared memory of Fast DDS."""
 ENDED = ("reached", "timeout", "dropped", "lost")
 
 
 class BringUp:
-    """One graph that stays up, in the ROS domain ``domain``."""
+    """One graph that stays up, in the ROS domain ``domain``, which is also that of this process."""
 
     def __init__(self, folder: Path, yaw: float, domain: int) -> None:
-        from std_srvs.srv import Trigger
-
         from tests.acceptance.probe import Probe
 
-        command = [sys.executable, "-m", "dexstack.cli.main", "up", "sim", "--stay", "--no-report"]
-        command += ["--robot-state", "yes", "--goal-yaw", f"{yaw:g}", "--results", str(folder / "up")]
-        with (folder / "up.txt").open("w") as out:
-            self.process = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
+        self.up = up("sim", folder, "--stay", "--robot-state", "yes", "--goal-yaw", f"{yaw:g}")
         self.probe = Probe(domain)
-        self._restart = self.probe.node.create_client(Trigger, "task/restart")
-        self._request = Trigger.Request
-        self._seen = {self.process.pid}
+        self._seen = {self.up.pid}
         self._mapped: set[str] = set()
-        self._first = True
 
     def rollout(self, victim: str) -> dict[str, Any]:
         """Run one rollout; return its end and the memory of every process.
@@ -71,17 +65,12 @@ class BringUp:
         """
         states = self.probe.states
         del states[:-1]
-        before = 0
-        if not self._first:
-            before = states[-1]["attempt"]
-            if not self._until(self._ask_again, START_TIMEOUT):
-                return self._row("not started", victim, None)
-        timeout = START_TIMEOUT if self._first else ROLLOUT_TIMEOUT
-        self._first = False
-        if not self._until(
-            lambda: states and states[-1]["attempt"] != before and states[-1]["phase"] in ("running", *ENDED),
-            timeout,
-        ):
+        before = states[-1]["attempt"] if states else 0
+        if before and not self._until(self._ask_again, START_TIMEOUT):
+            return self._row("not started", victim, None)
+        timeout = ROLLOUT_TIMEOUT if before else START_TIMEOUT
+        begun = lambda: states[-1]["attempt"] != before and states[-1]["phase"] in ("running", *ENDED)  # noqa: E731
+        if not self._until(lambda: states and begun(), timeout):
             return self._row("not started", victim, None)
         back = True
         if victim:
@@ -94,80 +83,55 @@ class BringUp:
 
     def close(self) -> dict[str, Any]:
         """End the graph; return what it left behind."""
-        self.process.send_signal(signal.SIGINT)
+        self.up.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(60.0)
+            self.up.wait(60.0)
         self.probe.close()
-        orphans = [pid for pid in self._seen if _alive(pid)]
-        self.process.kill()
-        self.process.wait()
+        orphans = [pid for pid in self._seen if alive(pid)]
         left = [path for path in self._mapped if os.path.exists(path)]
         ports = [path for path in left if "_port" in path]
         return {
-            "exit_code": self.process.returncode,
+            "exit_code": self.up.interrupt(),
             "orphans": len(orphans),
             "shared_memory_left": len(left) - len(ports),
             "ports_left": len(ports),
         }
 
     def _row(self, phase: str, victim: str, back: bool | None) -> dict[str, Any]:
-        pids = {name: self.probe.pid(name) for name in self.probe.reports} | {"up": self.process.pid}
+        pids = {name: self.probe.pid(name) for name in self.probe.reports} | {"up": self.up.pid}
         self._seen |= {pid for pid in pids.values() if pid}
-        memory = {name: [pid, held] for name, pid in pids.items() if pid and (held := _resident(pid))}
-        for pid in self._seen:
-            with contextlib.suppress(OSError):
-                self._mapped |= set(
-                    re.findall(r"/dev/shm/(?:sem\.)?fastdds_\S+", Path(f"/proc/{pid}/maps").read_text())
-                )
+        memory = {}
+        for name, pid in pids.items():
+            with contextlib.suppress(psutil.NoSuchProcess, OSError):
+                self._mapped |= set(SEGMENT.findall(Path(f"/proc/{pid}/maps").read_text()))
+                memory[name] = [pid, psutil.Process(pid).memory_info().rss // 1024]
         seconds = self.probe.states[-1]["elapsed"] if self.probe.states else None
         return {"phase": phase, "killed": victim, "came_back": back, "seconds": seconds, "memory_kib": memory}
 
     def _ask_again(self) -> bool:
-        if not self._restart.service_is_ready():
-            return False
-        answer = self._restart.call_async(self._request())
-        return self._until(answer.done, 5.0) and answer.result().success
+        from tests.acceptance.probe import call
+
+        with contextlib.suppress(TimeoutError):
+            return call(self.probe.node, "task/restart", timeout=5.0).success
+        return False
 
     def _until(self, condition: Callable[[], Any], timeout: float) -> bool:
-        """Wait for a condition while the graph is up, with time counted in looks."""
-        for _ in range(round(timeout / LOOK)):
-            if condition():
-                return True
-            if self.process.poll() is not None:
-                raise ConfigError(f"the graph ended with exit code {self.process.returncode}")
-            time.sleep(LOOK)
+        """Wait for a condition while the graph is up."""
+        return until(lambda: condition() or self._ended(), timeout)
+
+    def _ended(self) -> bool:
+        if self.up.poll() is not None:
+            raise ConfigError(f"the graph ended with exit code {self.up.returncode}")
         return False
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def _resident(pid: int) -> int:
-    """Return the resident memory of a process [KiB]; 0 if it has ended."""
-    with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1])
-    return 0
 
 
 @contextlib.contextmanager
 def bring_up(yaw: float) -> Iterator[BringUp]:
     """Run a graph in a domain of its own, and end it in any case."""
-    from tests.acceptance.probe import own_domain
-
-    with tempfile.TemporaryDirectory() as folder, own_domain() as environment:
-        graph = BringUp(Path(folder), yaw, int(environment["ROS_DOMAIN_ID"]))
-        try:
+    with tempfile.TemporaryDirectory() as folder, own_domain() as domain:
+        graph = BringUp(Path(folder), yaw, domain)
+        with graph.up:
             yield graph
-        finally:
-            if graph.process.poll() is None:
-                graph.process.kill()  # its nodes end with it
-                graph.process.wait()
 
 
 def growth(rows: Sequence[dict[str, Any]], settled: int) -> list[dict[str, Any]]:
@@ -193,37 +157,35 @@ def judged(rows: Sequence[dict[str, Any]], left: Sequence[dict[str, Any]], settl
     """Return the results; ``passed`` as the module's docstring says."""
     plain = [row["phase"] == "reached" for row in rows if not row["killed"]]
     killed = [row for row in rows if row["killed"]]
-    half = len(plain) // 2
-    first, second = plain[:half], plain[half:]
-    grown = growth(rows, settled)
+    halves = plain[: len(plain) // 2], plain[len(plain) // 2 :]
+    first, second = (sum(half) / max(1, len(half)) for half in halves)
+    grown = sorted(growth(rows, settled), key=lambda g: -g["growth"])
     results = {
         "rollouts": len(rows),
         "bring_ups": len({row["bring_up"] for row in rows}),
         "undisturbed": len(plain),
         "reached": sum(plain),
-        "first_half_reached": sum(first),
-        "first_half": len(first),
-        "second_half_reached": sum(second),
-        "second_half": len(second),
+        "first_half_reached": sum(halves[0]),
+        "first_half": len(halves[0]),
+        "second_half_reached": sum(halves[1]),
+        "second_half": len(halves[1]),
         "last_reached": bool(plain and plain[-1]),
         "killed": len(killed),
         "killed_came_back": sum(bool(row["came_back"]) for row in killed),
         "killed_reached": sum(row["phase"] == "reached" for row in killed),
         "settled": settled,
         "processes_measured": len(grown),
-        "worst_growth": max((g["growth"] for g in grown), default=None),
-        "growth": sorted(grown, key=lambda g: -g["growth"]),
-        "orphans": sum(end["orphans"] for end in left),
-        "shared_memory_left": sum(end["shared_memory_left"] for end in left),
-        "ports_left": sum(end["ports_left"] for end in left),
+        "worst_growth": grown[0]["growth"] if grown else None,
+        "growth": grown,
     }
+    results |= {k: sum(end[k] for end in left) for k in ("orphans", "shared_memory_left", "ports_left")}
     results["passed"] = bool(
         grown
         and results["worst_growth"] <= GROWTH
         and results["orphans"] == results["shared_memory_left"] == 0
         and results["killed_came_back"] == len(killed)
         and results["last_reached"]
-        and sum(second) / max(1, len(second)) >= sum(first) / max(1, len(first)) - WORSE
+        and second >= first - WORSE
     )
     return results
 

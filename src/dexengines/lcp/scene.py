@@ -79,7 +79,7 @@ class LcpScene(Scene):
     def damp(self, damping: np.ndarray) -> None:
         self.system.world.tree.damping[:] = damping
 
-    def trouble(self) -> str:
+    def _own_trouble(self) -> str:
         counts = self.system.counts
         stuck = self.system.overlapping() if counts[record.OVERLAPS] and self.time > SETTLED else {}
         unsolved = counts[record.UNSOLVED]

@@ -27,12 +27,9 @@ def full_definition(type_name: str) -> str:
             texts[name] = _definition(name)
             waiting += _parts(name, texts[name])
     first, *others = texts
-    return SEPARATOR.join([texts[first], *(f"MSG: {_short(name)}\n{texts[name]}" for name in others)])
-
-
-def _short(name: str) -> str:
-    """Return ``package/Type``, as in the separator lines of definitions."""
-    return name.replace("/msg/", "/")
+    return SEPARATOR.join(
+        [texts[first], *(f"MSG: {name.replace('/msg/', '/')}\n{texts[name]}" for name in others)]
+    )
 
 
 def _parts(name: str, text: str) -> list[str]:

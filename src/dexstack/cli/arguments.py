@@ -104,7 +104,8 @@ def add_planner_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--planner",
-        help=f"{', '.join(PLANNERS)}, or path to a Python file or an ONNX policy (default: from the parameter files)",
+        help=f"{', '.join(PLANNERS)}, or path to a Python file or an ONNX policy "
+        "(default: from the parameter files)",
     )
     parser.add_argument(
         "--supervisor",

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import base64
 import tempfile
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dexstack.cli import arguments
-from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.cli.output import note, publish, table
 from dexstack.errors import writing
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``demo``."""
     p = subparsers.add_parser(
         "demo",
-        help="turn a cube in simulation and show the film",
         description="Turn a cube in the simulated Allegro hand, first by 90° on the palm, then to random "
         "orientations, and show a film with the curves in the browser. Needs neither ROS 2 nor a checkout.",
     )
@@ -46,7 +44,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--out", type=Path, metavar="FILE", help="file of the page (default: a new temporary file)"
     )
     p.add_argument("--no-open", action="store_true", help="do not open a browser")
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -104,7 +101,7 @@ def _joined(trials: list[Trial]) -> dict[str, Any]:
 
 def _write(out: Path, recording: dict[str, Any], scene: Any, *, page: bool) -> None:
     from dexstack.report.film import write_film
-    from dexstack.report.run_page import write_page
+    from dexstack.report.run_page import picture, write_page
 
     seconds = float(recording["t"][-1])
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -113,11 +110,11 @@ def _write(out: Path, recording: dict[str, Any], scene: Any, *, page: bool) -> N
         return
     with tempfile.TemporaryDirectory() as folder:
         film = write_film(Path(folder) / "film.gif", recording, scene, seconds=seconds)
-        picture = base64.b64encode(film.read_bytes()).decode()
+        image = picture(film.read_bytes(), "gif", "film of the turning cube")
     recording["solve_t"] = recording["t"]
     write_page(
         out,
         recording,
         title="dexstack demo",
-        head=f'<figure><img src="data:image/gif;base64,{picture}" alt="film of the turning cube"></figure>',
+        head=f"<figure>{image}</figure>",
     )

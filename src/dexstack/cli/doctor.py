@@ -58,13 +58,11 @@ class Finding:
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``doctor``."""
-    parser = subparsers.add_parser(
+    subparsers.add_parser(
         "doctor",
-        help="check the installation, and how to fix it",
         description="Check the installation and this computer, and print the commands that fix "
         "them. Exit code 0 if simulation can run.",
     )
-    output.add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -13,20 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from dexstack.cli import arguments
 from dexstack.cli.arguments import MEASURED
-from dexstack.cli.output import add_json_argument, commit, note, publish, table
+from dexstack.cli.output import commit, note, publish, table
 from dexstack.plants import PLANTS
 from dexstack.tasks import TASKS
 
 if TYPE_CHECKING:
     from dexstack.tasks.base import Task
-    from dexstack.trials.sweep import Cell, Outcome, Run
+    from dexstack.trials.sweep import BatchTrial, Cell, Run
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``eval``."""
     p = subparsers.add_parser(
         "eval",
-        help="run closed-loop trials without ROS",
         description="Run closed-loop trials of a task, without ROS. Exit code 0 only if the success rate of "
         "--require is reached, with --vary in every world.",
     )
@@ -42,7 +41,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     _add_trial_arguments(p)
     _add_world_arguments(p)
     _add_output_arguments(p)
-    add_json_argument(p)
 
 
 def _add_trial_arguments(p: argparse.ArgumentParser) -> None:
@@ -217,7 +215,7 @@ def _check(cells: Sequence[Cell]) -> tuple[Task, dict[str, Any]]:
     }
 
 
-def _progress(o: Outcome, done: int, total: int) -> str:
+def _progress(o: BatchTrial, done: int, total: int) -> str:
     how = "not reached"
     if len(o.reached_at) == 1:
         how = f"reached after {o.reached_at[0]:.1f} s"
@@ -232,11 +230,11 @@ def _progress(o: Outcome, done: int, total: int) -> str:
 
 
 def _results(
-    args: argparse.Namespace, task: Task, run: Run, cells: Sequence[Cell], outcomes: Sequence[Outcome]
+    args: argparse.Namespace, task: Task, run: Run, cells: Sequence[Cell], outcomes: Sequence[BatchTrial]
 ) -> dict[str, Any]:
     from dexstack.trials.sweep import results_of, summary
 
-    def figures(some: Sequence[Outcome]) -> dict[str, Any]:
+    def figures(some: Sequence[BatchTrial]) -> dict[str, Any]:
         return task.figures([o.judged for o in some])
 
     results: dict[str, Any] = {
@@ -257,7 +255,7 @@ def _results(
 
 
 def _plot(
-    folder: Path, args: argparse.Namespace, task: Task, cells: Sequence[Cell], outcomes: Sequence[Outcome]
+    folder: Path, args: argparse.Namespace, task: Task, cells: Sequence[Cell], outcomes: Sequence[BatchTrial]
 ) -> Path:
     import numpy as np
 
@@ -285,7 +283,7 @@ def _plot(
     return write_trials_plot(file, curves, task.params.tolerance, title)
 
 
-def _films(folder: Path, task: Task, outcomes: Sequence[Outcome]) -> dict[str, str]:
+def _films(folder: Path, task: Task, outcomes: Sequence[BatchTrial]) -> dict[str, str]:
     from dexstack.model.scene import robot_scene
     from dexstack.trials.films import write_trial_films
 

@@ -56,7 +56,7 @@ def excite(args: argparse.Namespace, task: Task, servo: ServoParams, folder: Pat
     Raises:
         ConfigError: an invalid argument of the mode, no safe motion, or the hand did not finish it.
     """
-    from dexstack.cli.supervisor import Supervisor, graph_environment
+    from dexstack.cli.supervisor import NodeSupervisor, graph_environment
     from dexstack.graph.modes import discovery_range
     from dexstack.hand.trajectory import write_motion
     from dexstack.identification.excitation import excitation
@@ -83,7 +83,7 @@ def excite(args: argparse.Namespace, task: Task, servo: ServoParams, folder: Pat
     with graph_environment(whole=True) as environment:
         environment["ROS_AUTOMATIC_DISCOVERY_RANGE"] = discovery_range("auto", "all")
         with (logs / "motion.log").open("w") as view:
-            end = Supervisor(nodes, environment, logs, view=view).run()
+            end = NodeSupervisor(nodes, environment, logs, view=view).run()
     if end.failure or end.stopped or end.exit_code:
         log = (logs / "motion.log").read_text(errors="replace").strip().splitlines()
         why = end.failure or ("stopped" if end.stopped else log[-1] if log else "it failed")

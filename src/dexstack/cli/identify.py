@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dexstack.cli import arguments, excite
-from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.cli.output import note, publish, table
 from dexstack.errors import ConfigError, writing
 from dexstack.identification.unknowns import DELAY, MOST, UNKNOWNS, USUAL, chosen, first_guess, values
 from dexstack.plants import PLANTS
@@ -26,13 +26,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``identify``."""
     p = subparsers.add_parser(
         "identify",
-        help="fit a plant to a recording",
         description="Fit a world (mass, friction, motors, joints, delay) to a recording of a hand and an "
         "object, real or simulated, by "
         "Gauss–Newton through short rollouts of a plant. Unknowns that the recording does not determine are "
         "listed. Exit code 0 only if "
         "held-out windows are predicted better than nominally.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument(
         "recording",
@@ -86,7 +84,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument(
         "--results", type=Path, help="folder for the page and its picture (default: a new one in results/)"
     )
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:

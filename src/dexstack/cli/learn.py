@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dexstack.cli import arguments
-from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.cli.output import note, publish, table
 from dexstack.errors import ConfigError, writing
 from dexstack.plants import PLANTS
 from dexstack.report.statistics import errors, wilson
@@ -32,11 +32,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``learn``."""
     p = subparsers.add_parser(
         "learn",
-        help="learn the planner's model",
         description="Learn the parameters θ of the planner's model by gradient through it: on policy "
         "(rollouts of 100 steps with the current θ and updates in turn), or from recordings. Exit code 0 "
         "only if the loss on held-out transitions decreased and the success rate is at least --require.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument(
         "task",
@@ -59,7 +57,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     _add_learning_arguments(p)
     _add_evaluation_arguments(p)
     p.add_argument("--seed", type=arguments.natural, default=0, metavar="S")
-    add_json_argument(p)
 
 
 def _add_learning_arguments(p: argparse.ArgumentParser) -> None:

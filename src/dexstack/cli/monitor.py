@@ -9,7 +9,7 @@ import secrets
 import socket
 
 from dexstack.cli import arguments
-from dexstack.cli.output import add_json_argument, note, publish
+from dexstack.cli.output import note, publish
 from dexstack.errors import ConfigError
 
 HOST, PORT = "127.0.0.1", 8080
@@ -21,7 +21,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``monitor``."""
     p = subparsers.add_parser(
         "monitor",
-        help="show a running graph in a browser",
         description="Serve a page that shows a running graph or a replay in a browser: scene, plots, "
         "health of the nodes, controls. Joins the graph that was started on this machine, or the one of "
         "ROS_DOMAIN_ID. Ctrl-C ends it.",
@@ -36,7 +35,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument("--port", type=arguments.positive_int, default=PORT, help="port, or the next free one")
     p.add_argument("--token", default="", help="token that opens the page (default: a new one)")
     p.add_argument("--no-open", action="store_true", help="do not open a browser")
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from dexstack.cli import arguments
-from dexstack.cli.output import add_json_argument, note, publish
+from dexstack.cli.output import note, publish
 from dexstack.errors import ConfigError
 
 
@@ -14,14 +14,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``record``."""
     p = subparsers.add_parser(
         "record",
-        help="record a running graph into a bag",
         description="Record all messages of a running graph into one MCAP file, for `ros2 bag`, Foxglove, "
         "`dexstack replay` and `dexstack learn --from`. Joins the graph that `dexstack up` started on this "
         "machine, or the one of ROS_DOMAIN_ID. Ctrl-C ends it.",
     )
     p.add_argument("file", type=Path, metavar="FILE", help="the bag, e.g. run.mcap")
     p.add_argument("--seconds", type=arguments.positive, metavar="S", help="duration (default: until Ctrl-C)")
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:

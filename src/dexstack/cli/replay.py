@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dexstack.cli import arguments
-from dexstack.cli.output import add_json_argument, note, publish
+from dexstack.cli.output import note, publish
 from dexstack.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``replay``."""
     p = subparsers.add_parser(
         "replay",
-        help="publish a bag again, or draw a recording",
         description="Publish the messages of an MCAP bag with the same bytes, topics and timing, in a "
         "separate ROS domain unless ROS_DOMAIN_ID is set; a truncated bag is played up to its end. Or draw a "
         "recording (.npz) of `dexstack up` or `dexstack eval --record`, into the folder of the recording.",
@@ -45,7 +44,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="S",
         help="bags: longest wait for a subscriber on every topic",
     )
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:

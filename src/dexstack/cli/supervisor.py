@@ -162,7 +162,7 @@ class _Child:
     """Failed starts in a row."""
 
 
-class Supervisor:
+class NodeSupervisor:
     """One run of a set of nodes.
 
     Args:

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dexstack.cli.output import note
-from dexstack.cli.supervisor import End, Supervisor
+from dexstack.cli.supervisor import End, NodeSupervisor
+from dexstack.errors import USAGE_ERROR
 from dexstack.graph.modes import NodeDescription
-
-USAGE_ERROR = 2
 
 
 def run_nodes(nodes: Sequence[NodeDescription], environment: Mapping[str, str]) -> int:
@@ -21,7 +20,7 @@ def run_nodes(nodes: Sequence[NodeDescription], environment: Mapping[str, str]) 
         0 if it ended well or was stopped, 1 if a node failed, 2 if a node rejects its parameters.
     """
     with tempfile.TemporaryDirectory(prefix="dexstack-") as logs:
-        end: End = Supervisor(nodes, environment, Path(logs), view=sys.stderr).run()
+        end: End = NodeSupervisor(nodes, environment, Path(logs), view=sys.stderr).run()
         if end.exit_code:
             note("".join(log.read_text(errors="replace") for log in Path(logs).glob("*.log")))
     if end.failure:

@@ -15,15 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from dexstack.cli.monitor import HOST, PORT, page_parameters, page_url
-from dexstack.cli.output import add_json_argument, note, publish
+from dexstack.cli.output import note, publish
 from dexstack.cli.replay import draw, read_recording
-from dexstack.cli.supervisor import Supervisor, graph_environment, only_graph
-from dexstack.errors import ConfigError
+from dexstack.cli.supervisor import NodeSupervisor, graph_environment, only_graph
+from dexstack.errors import USAGE_ERROR, ConfigError
 from dexstack.graph.modes import MODES, discovery_range
 from dexstack.process.threads import XLA_ONE_THREAD, prefer
 from dexstack.report.statistics import times
 
-USAGE_ERROR = 2
 NOT_ARGUMENTS = ("results",)
 """Arguments of the graph that this command sets."""
 
@@ -32,7 +31,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``up`` and one subcommand per mode, with the arguments of the graph."""
     parser = subparsers.add_parser(
         "up",
-        help="start the graph of nodes",
         description="Start the graph of nodes, keep it running, and report the result.",
     )
     modes = parser.add_subparsers(dest="mode", metavar="MODE", required=True)
@@ -51,7 +49,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
             help="folder for recording, plot, film and logs (default: new folder in results/)",
         )
         p.add_argument("--no-report", action="store_true", help="make no plot and no film")
-        add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -94,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
         environment["ROS_AUTOMATIC_DISCOVERY_RANGE"] = discovery_range(args.discovery, args.part)
         note(f"starting {len(nodes)} nodes in ROS domain {domain}; results in {results}")
         view = sys.stdout if live else sys.stderr
-        end = Supervisor(nodes, environment, results / "log", view=view, forked=True).run()
+        end = NodeSupervisor(nodes, environment, results / "log", view=view, forked=True).run()
     summary = _summary(recording)
     summary.update(stopped=end.stopped, restarts=end.restarts, results=str(results))
     if recording.is_file() and not args.no_report:

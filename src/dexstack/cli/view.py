@@ -11,7 +11,7 @@ from typing import Any
 
 from dexstack.cli import arguments
 from dexstack.cli.monitor import HOST, PORT, page_parameters
-from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.cli.output import note, publish, table
 from dexstack.errors import ConfigError, writing
 from dexstack.plants import PLANTS, engine_errors
 
@@ -23,7 +23,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``view``."""
     p = subparsers.add_parser(
         "view",
-        help="simulate a scene file and draw its contact forces",
         description="Simulate an MJCF or URDF file and show it in the browser with contact forces and "
         "pressures; the page switches the engine during the simulation. Ctrl-C ends it. With --out, write a "
         "self-contained page instead, with a film per engine and curves to compare. Controls stay at their "
@@ -52,7 +51,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="port of the live page, or the next free one",
     )
     p.add_argument("--no-open", action="store_true", help="do not open a browser")
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:

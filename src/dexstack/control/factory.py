@@ -45,7 +45,8 @@ RULES: dict[str, Callable[[Robot, ObjectModel, DetectorParams], ContactRule]] = 
 
 
 def gauss_newton(problem: Problem, params: Mapping[type, Any]) -> Mpc:
-    """Return ContactSDF-MPC, compiled at its first plan."""
+    """Return the Gauss–Newton planner, compiled at its first plan; with the model ``dsdf`` it is the
+    paper's."""
     planner, detector, robot = params[PlannerParams], params[DetectorParams], problem.robot
     return Mpc(
         problem,

@@ -65,7 +65,7 @@ class PlannerParams:
 
     planner: str = param(
         "gauss_newton",
-        "planner: gauss_newton (ContactSDF-MPC), sampling (rollouts of MuJoCo), your own file, or an ONNX policy",
+        "planner: gauss_newton (shooting on a step model), sampling (MuJoCo), your own file or ONNX policy",
         choices=PLANNERS,
     )
     supervisor: str = param(

@@ -11,7 +11,7 @@ RANGES = ModelParams(
     inertia=(np.array([1e-3] * 3 + [1e-7] * 3), np.array([1e3] * 3 + [10.0] * 3)),
     stiffness=(1e-2, 1e2),
     cover=(1e-2, 0.9999),
-    mass=(1e-4, 10.0),
+    mass=(1e-9, 10.0),  # a parameter of the model: the published ones are far below the object's mass
     friction=(1e-2, 3.0),
     sigma=(1.0, 1e4),
 )

@@ -1,7 +1,7 @@
 """Gymnasium environments of the tasks; importing this package registers them.
 
 ``gymnasium.make("dexstack/Reorient-v0", hand="left", object="foambrick", plant="lcp")``; see
-:class:`~dexstack.environments.hand.HandEnv` for the arguments. ``gymnasium.make_vec`` runs many in
+:class:`~dexstack.environments.hand.EnvOptions` for the arguments. ``gymnasium.make_vec`` runs many in
 processes with ``vectorization_mode="async"``.
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,6 +27,54 @@ DROP = -1.0
 GOAL = 1.0
 
 
+@dataclass(frozen=True)
+class EnvOptions:
+    """Keyword arguments of an environment."""
+
+    task: str | type[Task] = "reorient"
+    """Name, path of a Python file, or class."""
+    hand: str = "right"
+    """Side, or path of a hand's YAML."""
+    object: str = "cube"
+    """Name, or path of an object's YAML."""
+    plant: str = "mujoco"
+    """Physics engine, see :data:`dexstack.plants.PLANTS`."""
+    perception: str | Path = ""
+    """Parameter file with the pose sensor's delay, noise and outages; empty: exact."""
+    world: World | Mapping[str, float] | str | Path = NOMINAL_WORLD
+    """True properties of the plant, a mapping of them, or a file; ``reset`` may draw others."""
+    rate: float = 20.0
+    """Steps a second [Hz]."""
+    seconds: float | None = None
+    """Simulated time of a rollout [s]; None: the task's."""
+    reward: str = "dense"
+    """Of :data:`REWARDS`."""
+    features: Sequence[str] = DEFAULT
+    """Features of one moment, in order."""
+    history: int = 1
+    """Number of moments in an observation."""
+    action: str = NORMALISED
+    """``normalised`` (−1 … 1 between the joint limits) or ``target`` [rad, m]."""
+    files: Sequence[str | Path] = ()
+    """Further parameter files; the last wins."""
+    set: Mapping[str, Any] = field(default_factory=dict)
+    """Single parameters that win over all files."""
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("reward", self.reward, REWARDS),
+            ("action", self.action, (NORMALISED, TARGET)),
+        ):
+            if value not in known:
+                raise unknown_name(name, value, known)
+
+    def spec(self) -> Spec:
+        """Return the description of the run."""
+        files = (*map(str, self.files), *([str(self.perception)] if self.perception else []))
+        overrides = tuple(sorted({"pose_period": 1.0 / self.rate, **self.set}.items()))
+        return Spec(self.task, self.object, self.hand, files, overrides, self.plant)
+
+
 class HandEnv(gymnasium.Env):
     """One task with a hand, an object and a plant, as the graph has it.
 
@@ -40,79 +89,41 @@ class HandEnv(gymnasium.Env):
 
     metadata: ClassVar = {"render_modes": ["rgb_array"], "render_fps": 20}
 
-    def __init__(
-        self,
-        task: str | type[Task] = "reorient",
-        *,
-        hand: str = "right",
-        object: str = "cube",
-        plant: str = "mujoco",
-        perception: str | Path = "",
-        world: World | Mapping[str, float] | str | Path = NOMINAL_WORLD,
-        rate: float = 20.0,
-        seconds: float | None = None,
-        reward: str = "dense",
-        features: Sequence[str] = DEFAULT,
-        history: int = 1,
-        action: str = NORMALISED,
-        files: Sequence[str | Path] = (),
-        set: Mapping[str, Any] | None = None,
-        render_mode: str | None = None,
-    ) -> None:
+    def __init__(self, *, render_mode: str | None = None, **options: Any) -> None:
         """
         Args:
-            task: name, path of a Python file, or class.
-            hand: side, or path of a hand's YAML.
-            object: name, or path of an object's YAML.
-            plant: physics engine, see :data:`dexstack.plants.PLANTS`.
-            perception: parameter file with the pose sensor's delay, noise and outages; empty: exact.
-            world: true properties of the plant, a mapping of them, or a file; :meth:`reset` may draw
-                others.
-            rate: steps a second [Hz].
-            seconds: simulated time of a rollout [s]; None: the task's.
-            reward: of :data:`REWARDS`.
-            features: of one moment, in order.
-            history: number of moments in an observation.
-            action: ``normalised`` (−1 … 1 between the joint limits) or ``target`` [rad, m].
-            files: further parameter files; the last wins.
-            set: single parameters that win over all files.
+            options: of :class:`EnvOptions`.
 
         Raises:
-            ConfigError: unknown name, unusable file, or parameter out of range.
+            ConfigError: unknown option or name, unusable file, or parameter out of range.
         """
-        if reward not in REWARDS:
-            raise unknown_name("reward", reward, REWARDS)
-        if action not in (NORMALISED, TARGET):
-            raise unknown_name("action", action, (NORMALISED, TARGET))
-        parameters = {"pose_period": 1.0 / rate, **(set or {})}
-        given = (*map(str, files), *([str(perception)] if perception else []))
-        spec = Spec(task, object, hand, given, tuple(sorted(parameters.items())), plant)
+        known = [f.name for f in fields(EnvOptions)]
+        if unknown := sorted(options.keys() - set(known)):
+            raise unknown_name("option of the environment", unknown[0], known)
+        self.options, self.render_mode = EnvOptions(**options), render_mode
+        spec = self.options.spec()
         settings = read_settings(spec)
-        made = make_task(spec, settings)
-        self.simulation = Simulation(made, settings, plant, _world(world))
+        self.task = make_task(spec, settings)
+        self.simulation = Simulation(self.task, settings, spec.plant, _world(self.options.world))
         """Plant, servo and sensor."""
-        self.task, self.render_mode = made, render_mode
-        self._seconds = made.seconds() if seconds is None else float(seconds)
-        self._dense, self._initial_world = reward == "dense", self.simulation.world
-        robot = self.simulation.setup.robot
+        self._seconds = self.task.seconds() if self.options.seconds is None else self.options.seconds
+        self._initial_world = self.simulation.world
+        robot, rate = self.simulation.setup.robot, 1.0 / self.simulation.timing.pose_period
         self.mapping = PolicyMapping(
             robot.joint_names,
-            1.0 / self.simulation.timing.pose_period,
-            tuple(features),
-            int(history),
-            action=action,
+            rate,
+            tuple(self.options.features),
+            self.options.history,
+            action=self.options.action,
         )
         """What a policy that was trained here needs for deployment; write it with
         :func:`~dexstack.control.policies.mapping.write_mapping`."""
         self._lower, self._upper = np.array(robot.lower, float), np.array(robot.upper, float)
         self._stack = FeatureStack(self.mapping.features, self._lower, self._upper, self.mapping.history)
         self._artist: Any = None
-        least, largest = (
-            (self._lower, self._upper)
-            if action == TARGET
-            else (-np.ones_like(self._lower), np.ones_like(self._upper))
-        )
-        self.action_space = gymnasium.spaces.Box(least, largest, dtype=np.float64)
+        scaled = self.options.action == NORMALISED
+        limits = (np.full(len(x), s) if scaled else x for x, s in ((self._lower, -1.0), (self._upper, 1.0)))
+        self.action_space = gymnasium.spaces.Box(*limits, dtype=np.float64)
         rest, pose_WO = self.simulation.setup.rest, self.simulation.setup.start.pose_WO
         size = len(self._stack.add(PolicySight(0.0, rest, pose_WO, pose_WO, rest)))
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)
@@ -168,7 +179,8 @@ class HandEnv(gymnasium.Env):
         reached = len(judge.reached_at) - self._reached
         self._reached += reached
         before, self._error = self._error, self._true_error()
-        progress = before - self._error if self._dense and not reached else 0.0
+        dense = self.options.reward == "dense" and not reached
+        progress = before - self._error if dense else 0.0
         reward = progress + GOAL * reached + DROP * judge.dropped
         return self._observation(), float(reward), bool(ended), following is None and not ended, self._info()
 

@@ -107,7 +107,7 @@ ARGUMENTS = (
     Argument(
         "planner",
         "",
-        f"planner: {', '.join(PLANNERS)}, or the path to your own file or ONNX policy; empty: the object's or the task's",
+        f"planner: {', '.join(PLANNERS)}, or path to your own file or ONNX policy; empty: object's or task's",
     ),
     Argument("theta", "", "learned θ of the planner: a name or a file; empty: the physical parameters"),
     Argument("learn", "no", "learn θ during the run and hand each update to the planner", YES_NO),

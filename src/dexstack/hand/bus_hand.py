@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dexstack.hand.link import FaultKind, Feedback, HandFault, TransportError, never
+from dexstack.hand.link import Clocks, FaultKind, Feedback, HandFault, TransportError, never
 from dexstack.hand.params import BusParams, CanHandParams
 from dexstack.process.realtime import drop_realtime, lock_memory, make_realtime
 
@@ -37,7 +37,7 @@ class BusHand(ABC):
         joints: number of joints n.
         bus: the bus or line.
         params: timing, temperatures, priority and files.
-        computer: the clocks: ``monotonic()``, ``system()`` [s] and ``sleep``.
+        computer: the clocks.
     """
 
     stream_remedy: str
@@ -49,7 +49,7 @@ class BusHand(ABC):
     rad_per_count: float
     """Resolution of the joint angles [rad]."""
 
-    def __init__(self, joints: int, bus: BusParams, params: CanHandParams | None, computer: Any) -> None:
+    def __init__(self, joints: int, bus: BusParams, params: CanHandParams | None, computer: Clocks) -> None:
         self.params, self.bus, self.computer = params or CanHandParams(), bus, computer
         self._port: Any = None
         self.on = False
@@ -123,6 +123,16 @@ class BusHand(ABC):
     @abstractmethod
     def _status(self) -> dict[str, Any]:
         """Return the values of :meth:`status` that only this kind of bus has."""
+
+    @property
+    def latched(self) -> list[str]:
+        """Names of the motors that :meth:`identify` found switched off by their own protection until a
+        reboot."""
+        return []
+
+    def reboot(self) -> None:  # noqa: B027
+        """Reboot the :attr:`latched` motors, whose cause a person has removed. Raises HandFault for
+        motors that stay in trouble."""
 
     # --- start and end
 

@@ -13,11 +13,10 @@ import re
 from pathlib import Path
 
 import numpy as np
-import yaml
 
 from dexstack.errors import ConfigError
 from dexstack.hand.allegro.protocol import JOINTS
-from dexstack.model.description import number_list, read_yaml
+from dexstack.model.description import number_list, read_yaml, write_yaml
 
 LARGEST = 0.35
 """Largest plausible offset [rad]."""
@@ -114,13 +113,6 @@ def save_offsets(
         "held_out": round(float(held_out), 6),
         "zero_offsets": zeros,
     }
-    text = yaml.safe_dump(document, sort_keys=False)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
-        comment = "# Zero offsets [rad]: joint angle = reported angle - offset. By dexstack calibrate hand.\n"
-        part.write_text(comment + text)
-        part.replace(path)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}") from None
+    comment = "Zero offsets [rad]: joint angle = reported angle - offset. By dexstack calibrate hand."
+    write_yaml(path, comment, document)
     return path

@@ -18,18 +18,17 @@ hand and from joint to joint, so the mobility is compared with the model only to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import yaml
 
 from dexstack.errors import ConfigError
 from dexstack.hand.allegro.protocol import FINGERS, JOINTS
 from dexstack.hand.calibration import calibration_file
 from dexstack.hand.link import FaultKind, Feedback, HandFault, Link
-from dexstack.model.description import read_yaml
+from dexstack.model.description import read_yaml, write_yaml
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import HandModel
 
@@ -114,6 +113,7 @@ def commission(
     hand: HandModel,
     joints: Iterable[int] = range(JOINTS),
     announce: Callable[[int], None] = lambda joint: None,
+    gravity: Sequence[float] | np.ndarray | None = None,
 ) -> list[JointResult]:
     """Move the joints of a started hand one after the other.
 
@@ -123,6 +123,7 @@ def commission(
         joints: which; with all of them the mobilities are compared, too.
         announce: called with every joint before it moves: two joints whose motors *and* encoders
             are swapped obey their torques, and only a person sees that the wrong one moves.
+        gravity: as for :class:`GravityCompensation`, of a palm that is not mounted as in the model.
 
     Returns:
         The measurements in the order of the joints.
@@ -131,7 +132,7 @@ def commission(
         Miswired: the diagnosis.
         HandFault: the link failed.
     """
-    run = _Run(link, hand)
+    run = _Run(link, hand, gravity)
     run.settle()
     for joint in sorted(joints, key=lambda j: (j // FINGERS, -j)):
         announce(joint)
@@ -199,9 +200,9 @@ class _Push:
 class _Run:
     """Commissioning of one hand."""
 
-    def __init__(self, link: Link, hand: HandModel) -> None:
+    def __init__(self, link: Link, hand: HandModel, gravity: Sequence[float] | np.ndarray | None) -> None:
         self._link, self._hand = link, hand
-        self._gravity = GravityCompensation(hand)
+        self._gravity = GravityCompensation(hand, gravity)
         self._tau = np.zeros(hand.lower.size)
         self.results: dict[int, JointResult] = {}
         self._held: list[int] = []
@@ -407,15 +408,7 @@ def save_commissioning(
         "hardware": hardware,
         "mobility": [round(float(r.mobility), 3) for r in results],
     }
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
-        part.write_text(
-            "# This hand passed dexstack diagnose hand --all.\n" + yaml.safe_dump(document, sort_keys=False)
-        )
-        part.replace(path)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}") from None
+    write_yaml(path, "This hand passed dexstack diagnose hand --all.", document)
     return path
 
 

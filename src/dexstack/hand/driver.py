@@ -42,7 +42,7 @@ import numpy as np
 
 from dexstack.hand.link import FaultKind, Feedback, HandFault, Link
 from dexstack.hand.servo import Fault, ServoLaw, ServoMode, ServoOutput
-from dexstack.hand.states import HandState, NoStore, StateStore
+from dexstack.hand.states import HandState, StateStore
 
 Command = tuple[np.ndarray, float | None]
 
@@ -75,7 +75,7 @@ class HandDriver:
     ) -> None:
         self.link = link
         self.servo = servo
-        self.store = store or NoStore()
+        self.store = store or StateStore()
         self.state, self.why = HandState.OFF, ""
         """State of the hand, and the reason for it."""
         self._stop_asked = ""
@@ -248,15 +248,15 @@ class HandDriver:
         self._tasks.put(task)
         result.result(timeout=10.0)
 
-    def run(self, on_turn: Any = None) -> None:
+    def run(self) -> None:
         """Turn until the ``with`` statement ends, then leave the hand limp."""
         try:
             while not self._end.is_set():
                 while not self._tasks.empty():
                     self._tasks.get()()
                 turn = self.turn(0.05)
-                if turn is not None and on_turn is not None:
-                    on_turn(turn)
+                if turn is not None and self.on_turn is not None:
+                    self.on_turn(turn)
         finally:
             self.close()
 
@@ -269,7 +269,7 @@ class HandDriver:
         except BaseException:
             self.close()
             raise
-        self._thread = threading.Thread(target=self.run, args=(self.on_turn,), name="servo")
+        self._thread = threading.Thread(target=self.run, name="servo")
         self._thread.start()
         return self
 

@@ -3,6 +3,7 @@ and faults that name their remedy."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -65,6 +66,21 @@ class TransportError(Exception):
 
     def fault(self) -> HandFault:
         return HandFault(self.fault_kind, str(self), self.remedy)
+
+
+class Clocks:
+    """The clocks of this computer."""
+
+    def monotonic(self) -> float:
+        """Return the time on a clock that is never set [s]."""
+        return time.monotonic()
+
+    def system(self) -> float:
+        """Return the system's time, which also stamps frames on a bus [s]."""
+        return time.time()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
 
 
 def never() -> bool:

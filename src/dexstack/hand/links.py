@@ -61,8 +61,8 @@ class Wiring:
     firmware: Callable[[HandModel, BusParams, Emulation], Any]
     """Makes an emulated hand without input or output."""
     loop: Callable[[Any, BusParams], Any]
-    """Connects a firmware to its bus in real time, with ``run_until``, ``inject`` and ``close``.
-    Raises ConfigError."""
+    """Connects a firmware to its bus in real time, with ``run_until`` and ``close``. Raises
+    ConfigError."""
     simulated: Callable[[HandModel, BusParams, Settings, Sequence[str]], BusHand]
     """Makes a link to an emulated hand in simulated time; the arguments are those of the emulator's
     program. Raises ConfigError."""

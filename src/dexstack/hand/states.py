@@ -22,7 +22,7 @@ import tempfile
 import time
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 from dexstack.errors import ConfigError
 
@@ -46,22 +46,15 @@ class Kept(NamedTuple):
     """The run of the graph that wrote it."""
 
 
-@runtime_checkable
-class StateStore(Protocol):
-    """Stores the states of a driver."""
+class StateStore:
+    """Stores the states of a driver; this class stores nothing, for a hand whose state ends with its
+    driver."""
 
     def note(self, state: HandState, why: str) -> None:
         """Store the current state; never raises."""
 
 
-class NoStore:
-    """For a hand whose state ends with its driver."""
-
-    def note(self, state: HandState, why: str) -> None:
-        pass
-
-
-class StateFile:
+class StateFile(StateStore):
     """The state of one hand in memory that outlives processes.
 
     Args:

@@ -195,22 +195,17 @@ class RingBuffer:
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        self._store: Transitions | None = None
-        self._next = 0
-        self.count = 0
+        self._newest: Transitions | None = None
+
+    @property
+    def count(self) -> int:
+        """Number of transitions in the buffer."""
+        return 0 if self._newest is None else self._newest.count
 
     def add(self, transitions: Transitions) -> None:
         """Add transitions, in place of the oldest when the buffer is full."""
-        transitions = take(transitions, slice(-self.capacity, None))
-        if self._store is None:
-            self._store = jax.tree.map(
-                lambda leaf: np.zeros((self.capacity, *leaf.shape[1:]), leaf.dtype), transitions
-            )
-        where = (self._next + np.arange(transitions.count)) % self.capacity
-        for kept, new in zip(jax.tree.leaves(self._store), jax.tree.leaves(transitions), strict=True):
-            kept[where] = new
-        self._next = int(self._next + transitions.count) % self.capacity
-        self.count = min(self.count + transitions.count, self.capacity)
+        parts = [part for part in (self._newest, transitions) if part is not None]
+        self._newest = take(concatenate(parts), slice(-self.capacity, None))
 
     def all(self) -> Transitions:
         """Return all transitions in the buffer, the oldest first.
@@ -218,7 +213,6 @@ class RingBuffer:
         Raises:
             ConfigError: the buffer is empty.
         """
-        if self._store is None:
+        if self._newest is None:
             raise ConfigError("the buffer contains no transitions")
-        start = self._next if self.count == self.capacity else 0
-        return take(self._store, (start + np.arange(self.count)) % self.capacity)
+        return self._newest

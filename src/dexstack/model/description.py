@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
 from dexstack.config import read_yaml_file
-from dexstack.errors import ConfigError
+from dexstack.errors import ConfigError, writing
 
 
 def data_dir() -> Path:
@@ -35,6 +36,19 @@ def read_yaml(path: Path, required: Sequence[str], optional: Sequence[str] = ())
                 f"{path} has the unknown key '{key}'; known: {', '.join((*required, *optional))}"
             )
     return document
+
+
+def write_yaml(path: Path, comment: str, document: Mapping[str, Any]) -> None:
+    """Write a YAML mapping under a comment of one line; an older file is replaced as a whole.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part")
+        part.write_text(f"# {comment}\n{yaml.safe_dump(document, sort_keys=False)}")
+        part.replace(path)
 
 
 def number_list(where: object, key: str, value: Any, count: int) -> np.ndarray:

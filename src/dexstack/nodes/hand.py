@@ -38,27 +38,29 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from dexstack.errors import ConfigError
+from dexstack.hand.allegro.names import vendor_names
 from dexstack.hand.commissioning import check_commissioned
 from dexstack.hand.driver import Command, HandDriver
-from dexstack.hand.link import FaultKind, Feedback, HandFault, Link, never
+from dexstack.hand.link import FaultKind, HandFault, Link
 from dexstack.hand.links import Settings, link_to, wiring_of
 from dexstack.hand.params import BusParams, CanHandParams, HandParams, MotorParams
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams, first_widened_limit
-from dexstack.hand.states import HandState, NoStore, StateFile
+from dexstack.hand.states import HandState, StateFile, StateStore
 from dexstack.hand.watch import UNWATCHED, WatchParams
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import ERROR, EXIT_CONFIG, OK, PATIENCE, SEVERE, WARN, WARNING, StackNode, run_node
+from dexstack.nodes.frames import FrameListener
 from dexstack.nodes.joint_commands import JointCommands
+from dexstack.nodes.topic_link import TopicLink
 from dexstack.nodes.wire import (
     LATCHED,
     SENSOR,
-    SERVO,
     STATE,
+    WORLD,
     BadMessage,
-    JointReader,
     JointWriter,
-    WaitSet,
+    answered,
 )
 
 RETRY = 0.5
@@ -67,50 +69,13 @@ FAULT_CHECK = 0.2
 """Time between two checks whether the worker ended because of a fault [s]."""
 PHASE_EVERY = 16
 """Turns between two checks of the state of the rollout."""
+GRAVITY_EVERY = 16
+"""Turns between two looks for the direction of gravity."""
+GRAVITY_LAG = 0.1
+"""Age of that direction, by which the poses of an arm have arrived [s]."""
 ADJUST_TIMEOUT = 1.0
 STOP_TIMEOUT = 1.0
 ENABLE_TIMEOUT = 5.0
-
-
-class TopicLink:
-    """A simulated hand: feedback and torques as topics, on simulated time; see
-    :class:`dexstack.hand.link.Link`."""
-
-    def __init__(self, node: StackNode, names: Sequence[str]) -> None:
-        self._feedback = node.newest(JointState, "hand/feedback", SERVO, JointReader(names, "position"))
-        self._wait = WaitSet(node, self._feedback)
-        self._torque = JointWriter(names, "effort")
-        self._to_simulator = node.create_publisher(JointState, "hand/torque", SERVO)
-        self._t = 0.0
-
-    def ready(self) -> None:
-        """No-op: a simulated hand is always ready."""
-
-    def start(self, abandon: Callable[[], bool] = never) -> None:
-        """No-op."""
-
-    def read(self, timeout: float) -> Feedback | None:
-        self._wait.wait(timeout)
-        sample = self._feedback.take()
-        if sample is None:
-            return None
-        self._t = sample.t
-        return Feedback(sample.t, sample.t, sample.values)
-
-    def write(self, tau: np.ndarray) -> None:
-        self._torque.effort[:] = tau
-        self._to_simulator.publish(self._torque.at(self._t))
-
-    def servo_off(self) -> None:
-        self.write(np.zeros_like(self._torque.effort))
-
-    close = servo_off
-
-    def from_stamp(self, stamp: float) -> float:
-        return stamp
-
-    def status(self) -> dict[str, Any]:
-        return {}
 
 
 class HandNode(StackNode):
@@ -142,16 +107,28 @@ class HandNode(StackNode):
         self._by_person = p.consent == "person" or (bus.hardware and p.consent == "")
         self._hand = load_hand(p.hand)
         names = self._hand.joint_names
-        self._gravity = GravityCompensation(self._hand)
+        self._gravity = GravityCompensation(self._hand, p.gravity)
+        self._gravity_trouble = ""
+        if p.gravity_frame:
+            self._frames = self._frames or FrameListener(self)
+        vendor = vendor_names(self._hand) if p.vendor_names else {}
         self._commands = JointCommands(
-            self, names, p.command_owners.split(), self.params(ServoParams).command_timeout
+            self,
+            names,
+            p.command_owners.split(),
+            self.params(ServoParams).command_timeout,
+            {theirs: own for own, theirs in vendor.items()},
         )
         self._phases = self.newest(String, "rollout/state", LATCHED, read_phase)
-        servo = self._servo(self.params(ServoParams), self.params(WatchParams))
+        watch = self._watch(self.params(WatchParams))
+        servo = ServoLaw(self._hand, self.params(ServoParams), self._gravity, watch)
         self._driver = HandDriver(self._link(names), servo, self._take_command)
         self._state = JointWriter(names, "position", "velocity", "effort")
         self._applied = JointWriter(names, "position")
         self._to_state = self.create_publisher(JointState, "joint_states", STATE)
+        self._vendor_names, self._to_vendor = list(vendor.values()), None
+        if vendor:
+            self._to_vendor = self.create_publisher(JointState, "vendor/joint_states", STATE)
         self._to_applied = self.create_publisher(JointState, "hand/applied_command", SENSOR)
         self.create_service(Trigger, "~/enable", self._on_enable)
         self.create_service(
@@ -238,10 +215,17 @@ class HandNode(StackNode):
         self._moved |= output.mode is not ServoMode.LIMP
         state = self._state
         state.position[:], state.velocity[:], state.effort[:] = q, output.qd, output.tau
-        self._to_state.publish(state.at(stamp))
+        message = state.at(stamp)
+        self._to_state.publish(message)
+        if self._to_vendor is not None:
+            own, message.name = message.name, self._vendor_names
+            self._to_vendor.publish(message)
+            message.name = own
         if self._ticks % self.params(HandParams).applied_command_every == 0:
             self._applied.position[:] = output.q_applied
             self._to_applied.publish(self._applied.at(stamp))
+        if self._ticks % GRAVITY_EVERY == 0 and self.params(HandParams).gravity_frame:
+            self._find_gravity(stamp)
         if self._ticks % PHASE_EVERY == 0 and (phase := self._phases.take()) is not None:
             self._note_phase(phase)
         self._ticks += 1
@@ -268,7 +252,9 @@ class HandNode(StackNode):
         values.update({f"fault {kind}": count for kind, count in driver.fault_counts.items()})
         values.update(driver.link.status())
         values["command_owner"] = self._commands.name(self._commands.arbiter.owner)
-        warnings = [w for w in (self._commands.conflict(self.time), values.get("warning")) if w]
+        warnings = [
+            w for w in (self._commands.conflict(self.time), values.get("warning"), self._gravity_trouble) if w
+        ]
         if driver.fault is not None:
             values.update({"fault": driver.fault.kind.value, "remedy": driver.fault.remedy})
             return (ERROR if driver.state is HandState.FAULT else WARN), str(driver.fault), values
@@ -295,15 +281,24 @@ class HandNode(StackNode):
 
     # --- inside
 
+    def _find_gravity(self, t: float) -> None:
+        """Take the direction of gravity from ``/tf``; without it, keep the last one."""
+        p = self.params(HandParams)
+        assert self._frames is not None
+        try:
+            up = self._frames.pose(WORLD, p.gravity_frame, t - GRAVITY_LAG).R[:, 2]
+        except ConfigError as error:
+            self._gravity_trouble = f"the last known direction of gravity is used: {error}"
+            return
+        self._gravity.acceleration = -float(np.linalg.norm(p.gravity)) * up
+        self._gravity_trouble = ""
+
     def _watch(self, watch: WatchParams) -> WatchParams:
         """Return the limits of the watch for this hand. A simulated hand has no encoders that could
         freeze, and the angle of a blocked joint may be constant."""
         if self.params(BusParams).interface:
             return wiring_of(self._hand).watch(watch)
         return replace(watch, frozen_ticks=UNWATCHED)
-
-    def _servo(self, params: ServoParams, watch: WatchParams) -> ServoLaw:
-        return ServoLaw(self._hand, params, self._gravity, self._watch(watch))
 
     def _link(self, names: Sequence[str]) -> Link:
         bus = self.params(BusParams)
@@ -318,7 +313,7 @@ class HandNode(StackNode):
     def _find_hand(self) -> None:
         """Find the hand and decide who may enable it. Raises HandFault, ConfigError."""
         driver, bus = self._driver, self.params(BusParams)
-        driver.store = NoStore()
+        driver.store = StateStore()
         driver.ready()
         serial = driver.link.status().get("serial")
         self._enables_itself = not self._by_person
@@ -415,11 +410,8 @@ class HandNode(StackNode):
             if driver.stopped or self._worker is None:
                 break
             time.sleep(0.002)
-        response.success = driver.stopped
-        response.message = (
-            "" if response.success else "the servo's thread does not answer; use the emergency stop"
-        )
-        return response
+        why_not = "the servo's thread does not answer; use the emergency stop"
+        return answered(response, driver.stopped, why_not)
 
     def _on_enable(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self._driver.allow()
@@ -427,9 +419,7 @@ class HandNode(StackNode):
             self._deactivate_after_fault()
         if self.lifecycle_state == "inactive" and self.trigger_activate() != TransitionCallbackReturn.SUCCESS:
             fault = self._driver.fault
-            response.success = False
-            response.message = fault.advice if fault is not None else "there is no hand"
-            return response
+            return answered(response, False, fault.advice if fault is not None else "there is no hand")
         return self._answer(response, self._enable, lambda: self._driver.stop("enabled too late"))
 
     def _answer(
@@ -443,12 +433,8 @@ class HandNode(StackNode):
             except HandFault as fault:
                 trouble.append(fault)
 
-        response.success = self.in_worker(act, ENABLE_TIMEOUT, undo) and not trouble
-        if trouble:
-            response.message = trouble[0].advice
-        elif not response.success:
-            response.message = "the hand node is not active"
-        return response
+        done = self.in_worker(act, ENABLE_TIMEOUT, undo) and not trouble
+        return answered(response, done, trouble[0].advice if trouble else "the hand node is not active")
 
     def _enable(self) -> None:
         self._enables_itself = self._rests = False

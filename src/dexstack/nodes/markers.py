@@ -1,4 +1,4 @@
-"""Visualisation markers of contacts, contact patches and objects, and their readers; all in the world
+"""Visualisation markers of contacts, contact patches, paths and objects, and their readers; all in the world
 frame."""
 
 from __future__ import annotations
@@ -47,6 +47,15 @@ def patch_markers(t: float, patches: list[Patch]) -> MarkerArray:
         arrow.points = _points(np.stack([patch.point_W, patch.point_W + length * patch.force_W]))
         markers += [surface, arrow]
     return MarkerArray(markers=markers)
+
+
+def path_marker(t: float, p_W: np.ndarray) -> MarkerArray:
+    """Return the predicted path (n, 3) of the object as a line."""
+    marker = _marker(
+        "prediction", 0, Marker.LINE_STRIP, rgba=(0.0, 1.0, 0.0, 1.0), scale=(0.002, 0.0, 0.0), t=t
+    )
+    marker.points = _points(p_W)
+    return MarkerArray(markers=[marker])
 
 
 def object_marker(obj: ObjectModel, number: int, rgba: Sequence[float]) -> Marker:

@@ -26,10 +26,10 @@ from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
-from geometry_msgs.msg import Point, PoseStamped, PoseWithCovarianceStamped
+from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
 from sensor_msgs.msg import JointState, PointCloud2
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension, String
-from visualization_msgs.msg import Marker, MarkerArray
+from visualization_msgs.msg import MarkerArray
 
 from dexstack.contact.contact import nearest_contacts
 from dexstack.contact.params import DetectorParams
@@ -45,6 +45,7 @@ from dexstack.control.params import (
 from dexstack.control.supervisors import SUPERVISORS
 from dexstack.graph.parameters import MpcNodeParams
 from dexstack.nodes.common import OK, WARN, run_node
+from dexstack.nodes.markers import path_marker
 from dexstack.nodes.scene import SceneNode
 from dexstack.nodes.theta import THETA_TOPIC, ThetaReader
 from dexstack.nodes.wire import (
@@ -53,15 +54,12 @@ from dexstack.nodes.wire import (
     RECENT,
     REPORTS,
     SENSOR,
-    WORLD,
     ContactSample,
     JointReader,
     JointWriter,
     PoseSample,
     WaitSet,
     read_contacts,
-    read_pose,
-    set_stamp,
 )
 from dexstack.process.compilation import run_concurrently, use_compilation_cache
 from dexstack.process.history import JointHistory
@@ -142,9 +140,9 @@ class MpcNode(SceneNode):
         names = robot.joint_names
         # Before compiling, so that all subscribers know the publishers when the first command comes.
         self._contacts = self.newest(PointCloud2, "contacts", SENSOR, read_contacts)
-        self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", RECENT, read_pose)
+        self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", RECENT, self.read_pose)
         self._joints = self.newest(JointState, "joint_states", RECENT, JointReader(names, "position"))
-        self._goals = self.newest(PoseStamped, "task/goal", LATCHED, read_pose)
+        self._goals = self.newest(PoseStamped, "task/goal", LATCHED, self.read_pose)
         reader = ThetaReader(obj.name, robot.name, self.params(MpcParams).step, len(names))
         self._thetas = self.newest(String, THETA_TOPIC, LATCHED, reader)
         self._wait = WaitSet(self, self._contacts)
@@ -231,7 +229,7 @@ class MpcNode(SceneNode):
             self._send(answer.target, contacts.t)
             every = self.params(MpcNodeParams).prediction_every
             if self._counts.solves % every == 0 and self._to_prediction.get_subscription_count():
-                self._to_prediction.publish(_path(contacts.t, plan.prediction))
+                self._to_prediction.publish(path_marker(contacts.t, plan.prediction[:, :3]))
 
     def _measurement(self, contacts: ContactSample) -> Measurement | None:
         """Combine a contact set with the pose nearest to its stamp and the joint positions of that
@@ -294,18 +292,6 @@ def _table(rows: np.ndarray) -> Float64MultiArray:
         MultiArrayDimension(label="t cpu wall", size=rows.shape[1], stride=rows.shape[1]),
     ]
     return message
-
-
-def _path(t: float, prediction: np.ndarray) -> MarkerArray:
-    """Return the predicted path of the object as a line."""
-    marker = Marker(ns="prediction", type=Marker.LINE_STRIP, action=Marker.ADD)
-    marker.header.frame_id = WORLD
-    set_stamp(marker.header.stamp, t)
-    marker.scale.x = 0.002
-    marker.color.g, marker.color.a = 1.0, 1.0
-    marker.pose.orientation.w = 1.0
-    marker.points = [Point(x=float(x), y=float(y), z=float(z)) for x, y, z in prediction[:, :3]]
-    return MarkerArray(markers=[marker])
 
 
 def main() -> int:

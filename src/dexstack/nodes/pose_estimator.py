@@ -46,7 +46,7 @@ from dexstack.perception.bundle import object_bundle
 from dexstack.perception.calibration import load_mount
 from dexstack.perception.camera import CameraModel
 from dexstack.perception.camera_params import EstimatorParams, MountParams, RealSenseParams
-from dexstack.perception.estimator import Outcome, PoseEstimator, Sight
+from dexstack.perception.estimator import PictureResult, PoseEstimator, Sight
 from dexstack.perception.images import to_grey
 from dexstack.perception.realsense import RealSenseCamera
 from dexstack.perception.se3 import Transform
@@ -110,7 +110,7 @@ class PoseEstimatorNode(StackNode):
         self._first, self._placed = math.inf, False
         self._count = self._reported = self._images_seen = self._predicted = 0
         self._busy = np.zeros(HISTORY)
-        self._outcome: Outcome | None = None
+        self._outcome: PictureResult | None = None
         if self._realsense is not None:
             self._realsense.start()
 
@@ -236,7 +236,7 @@ class PoseEstimatorNode(StackNode):
         if self._camera is None or self._camera.document() != camera.document():
             self._camera, self._estimator = camera, None
 
-    def _follow(self, image: GreyImage) -> Outcome:
+    def _follow(self, image: GreyImage) -> PictureResult:
         if self._estimator is None:
             self._estimator = PoseEstimator(
                 self._bundle, self._camera, self._X_WC, self.params(EstimatorParams)
@@ -291,7 +291,7 @@ def no_path(frame: str, root: str) -> str:
     )
 
 
-def annotated(grey: np.ndarray, outcome: Outcome, camera: CameraModel) -> np.ndarray:
+def annotated(grey: np.ndarray, outcome: PictureResult, camera: CameraModel) -> np.ndarray:
     """Return (height, width, 3) uint8 RGB with the detected tags, green if used and red if not, and the
     object's axes."""
     image = cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from sensor_msgs.msg import JointState
@@ -26,9 +26,8 @@ STOP_TIMEOUT = 0.3
 """Time limit of a reset for the servo to go off [s]."""
 
 
-@runtime_checkable
-class SimulatedHand(Protocol):
-    """The hand as the simulator needs it."""
+class SimulatedHand:
+    """The hand as the simulator needs it; what is no-op here has no meaning for some hands."""
 
     waits: bool
     """Simulated time waits for a slow hand node; otherwise it is the system's."""
@@ -43,6 +42,7 @@ class SimulatedHand(Protocol):
 
     def start_time(self) -> float:
         """Return the time at which the simulation starts [s]."""
+        raise NotImplementedError
 
     def placed(self) -> None:
         """Note that the plant was reset."""
@@ -57,6 +57,7 @@ class SimulatedHand(Protocol):
     def exchange(self, t: float, q: np.ndarray, timeout: float) -> np.ndarray:
         """Pass on the joint angles ``q`` (16,) [rad] of time ``t`` [s]; return the torques (16,)
         [N·m] of the next step."""
+        raise NotImplementedError
 
     def inject(self, faults: FaultParams | MotorFaultParams) -> None:
         """Replace faults of an emulated hand."""
@@ -66,9 +67,10 @@ class SimulatedHand(Protocol):
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         """Return level, problem (empty: none) and values for diagnostics."""
+        raise NotImplementedError
 
 
-class TopicHand:
+class TopicHand(SimulatedHand):
     """Waits for the hand node, which answers ``hand/feedback`` with ``hand/torque``."""
 
     waits = True
@@ -86,9 +88,6 @@ class TopicHand:
         self._answering = False
         self.timeouts = 0
 
-    def close(self) -> None:
-        pass
-
     def start_time(self) -> float:
         return 0.0
 
@@ -99,21 +98,12 @@ class TopicHand:
         if seconds > 0.0:
             time.sleep(seconds)
 
-    def late(self) -> None:
-        """No-op: simulated time waits."""
-
     def exchange(self, t: float, q: np.ndarray, timeout: float) -> np.ndarray:
         tau = self._answer(timeout)
         self._feedback.position[:] = q
         self._to_hand.publish(self._feedback.at(t))
         self._awaited = t
         return tau
-
-    def inject(self, faults: FaultParams | MotorFaultParams) -> None:
-        """No-op: topics have no faults."""
-
-    def power_cycle(self) -> None:
-        """No-op: topics have no power."""
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         values = {"torque_timeouts": self.timeouts}
@@ -143,7 +133,7 @@ class TopicHand:
         return self._no_torque
 
 
-class EmulatedBusHand:
+class EmulatedBusHand(SimulatedHand):
     """An emulated hand on a bus, in real time. Raises ConfigError if the hand cannot be emulated."""
 
     waits = False
@@ -166,7 +156,7 @@ class EmulatedBusHand:
         self._late = 0
         self._q: np.ndarray | None = None
         for block in self._faults.values():
-            self._loop.inject(block)
+            self._hand.inject(block)
 
     def close(self) -> None:
         self._loop.close()
@@ -202,7 +192,7 @@ class EmulatedBusHand:
     def inject(self, faults: FaultParams | MotorFaultParams) -> None:
         self._faults[type(faults)] = faults
         if self._loop is not None:
-            self._loop.inject(faults)
+            self._hand.inject(faults)
 
     def power_cycle(self) -> None:
         self._hand.power_cycle()

@@ -38,7 +38,7 @@ from dexstack.nodes.common import OK, WARN, run_node
 from dexstack.nodes.markers import patch_markers
 from dexstack.nodes.scene import SceneNode
 from dexstack.nodes.simulated_hand import EmulatedBusHand, SimulatedHand, TopicHand
-from dexstack.nodes.wire import COMMAND, SENSOR, WORLD, fill_pose, set_stamp
+from dexstack.nodes.wire import COMMAND, SENSOR, WORLD, answered, fill_pose, set_stamp
 from dexstack.plants import make_plant, plant_params
 from dexstack.plants.base import PatchPlant, Plant, WatchedPlant
 from dexstack.tasks.base import read_world
@@ -228,9 +228,7 @@ class SimulatorNode(SceneNode):
                 self._to_patch.publish(patch_markers(t, self._plant.patches()))
 
     def _answer(self, response: Trigger.Response, action: Any) -> Trigger.Response:
-        response.success = self.in_worker(action)
-        response.message = "" if response.success else "the simulator is not active"
-        return response
+        return answered(response, self.in_worker(action), "the simulator is not active")
 
     def _reset(self) -> None:
         self._start_at(self._now() + self._hand.reset_gap)

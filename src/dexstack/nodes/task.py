@@ -53,8 +53,8 @@ from dexstack.nodes.wire import (
     JointReader,
     PoseSample,
     WaitSet,
+    answered,
     fill_pose,
-    read_pose,
     set_stamp,
 )
 from dexstack.tasks.base import Goal
@@ -81,12 +81,12 @@ class TaskNode(SceneNode):
         p = self.params(TaskNodeParams)
         self._task = self.make_task()
         self._object_start = self._task.start()
-        self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
+        self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, self.read_pose)
         self._commands = self.newest(
             JointState, "joint_command", COMMAND, JointReader(self._task.robot().joint_names, "position")
         )
         self._wait = WaitSet(self, self._poses)
-        self._asked_for = self.newest(PoseStamped, "goal_pose", COMMAND, read_pose)
+        self._asked_for = self.newest(PoseStamped, "goal_pose", COMMAND, self.read_pose)
         self._to_goal = self.create_publisher(PoseStamped, "task/goal", LATCHED)
         self._to_state = self.create_publisher(String, "rollout/state", LATCHED)
         self._to_error = self.create_publisher(Float64, "rollout/error", COMMAND)
@@ -200,18 +200,12 @@ class TaskNode(SceneNode):
             self._publish_goal(0.0)
 
     def _on_restart(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        response.success = self.phase != "waiting" and self.in_worker(self._restart)
-        response.message = (
-            ""
-            if response.success
-            else "there is nothing to restart: the controller has not sent a command yet"
-        )
-        return response
+        done = self.phase != "waiting" and self.in_worker(self._restart)
+        why_not = "there is nothing to restart: the controller has not sent a command yet"
+        return answered(response, done, why_not)
 
     def _on_cancel(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        response.success = self.cancel()
-        response.message = "" if response.success else "there is nothing to cancel: no rollout runs"
-        return response
+        return answered(response, self.cancel(), "there is nothing to cancel: no rollout runs")
 
     def _cancel(self) -> None:
         """In the worker."""

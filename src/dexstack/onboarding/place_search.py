@@ -19,7 +19,7 @@ from dexstack.model.objects import ObjectModel, Start, load_object
 from dexstack.model.placing import HIGHEST, PlacingScene
 from dexstack.onboarding.object_file import with_start
 from dexstack.tasks.palm_turn import PalmTurn
-from dexstack.trials.keep import Outcome
+from dexstack.trials.keep import BatchTrial
 from dexstack.trials.sweep import Cell, Run, run_trials
 
 SECONDS = 15.0
@@ -37,7 +37,7 @@ class Tried:
     """A start with its planner, and its trials."""
 
     start: Start
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[BatchTrial, ...]
 
     @property
     def succeeded(self) -> int:

@@ -69,14 +69,13 @@ class _Faces:
     """Faces of a hull, with the triangles of one plane joined."""
 
     def __init__(self, hull: trimesh.Trimesh, centre: np.ndarray) -> None:
-        from scipy.sparse import coo_matrix
-        from scipy.sparse.csgraph import connected_components
+        import trimesh
 
         adjacency, angles = np.asarray(hull.face_adjacency), np.asarray(hull.face_adjacency_angles)
-        flat = adjacency[angles < FLAT]
-        n = len(hull.faces)
-        graph = coo_matrix((np.ones(len(flat)), (flat[:, 0], flat[:, 1])), (n, n))
-        count, self.of_triangle = connected_components(graph, directed=False)
+        self.of_triangle = trimesh.graph.connected_component_labels(
+            adjacency[angles < FLAT], node_count=len(hull.faces)
+        )
+        count = self.of_triangle.max() + 1
         triangles = np.asarray(hull.triangles) - centre
         vectors = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0])
         self.normals = np.zeros((count, 3))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 import yaml
+from scipy.optimize import least_squares
 
 from dexstack.errors import ConfigError, writing
 from dexstack.model.description import number_list, quaternion, read_yaml
@@ -95,29 +96,18 @@ def calibrate_camera(
 def _focal_ratio(
     means: Sequence[Detection], base: TagBundle, camera: CameraModel, X_CO: Transform
 ) -> tuple[float, float]:
-    """Return the factor on the focal length with which the tags fit best, and its standard
-    deviation, by Gauss–Newton over pose and factor."""
+    """Return the factor on the focal length with which the tags fit best, and its standard deviation;
+    the pose is adjusted with it."""
     points = np.concatenate([base.tags[d.tag].corners for d in means])
     uv = np.concatenate([camera.normalised(d.corners) for d in means])
-    ratio = 1.0
 
-    def project(X: Transform, f: float) -> np.ndarray:
-        p = X.apply(points)
-        return (f * p[:, :2] / p[:, 2:]).ravel()
+    def residuals(x: np.ndarray) -> np.ndarray:
+        p_C = Transform(exp(x[3:6]) @ X_CO.R, X_CO.p + x[:3]).apply(points)
+        return (x[6] * p_C[:, :2] / p_C[:, 2:] - uv).ravel()
 
-    J = np.empty((uv.size, 7))
-    residual = uv.ravel() - project(X_CO, ratio)
-    for _ in range(15):
-        for k, step in enumerate(1e-6 * np.eye(6)):
-            moved = Transform(exp(step[3:]) @ X_CO.R, X_CO.p + step[:3])
-            J[:, k] = (project(moved, ratio) - project(X_CO, ratio)) / 1e-6
-        J[:, 6] = project(X_CO, 1.0)
-        step, *_ = np.linalg.lstsq(J, residual, rcond=None)
-        X_CO = Transform(exp(step[3:6]) @ X_CO.R, X_CO.p + step[:3])
-        ratio += float(step[6])
-        residual = uv.ravel() - project(X_CO, ratio)
-    variance = max(float(residual @ residual) / max(len(residual) - 7, 1), (0.03 / camera.focal) ** 2)
-    return ratio, float(np.sqrt(variance * np.linalg.pinv(J.T @ J)[6, 6]))
+    fit = least_squares(residuals, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0], x_scale="jac", xtol=1e-12, ftol=1e-12)
+    variance = max(2.0 * fit.cost / max(uv.size - 7, 1), (0.03 / camera.focal) ** 2)
+    return float(fit.x[6]), float(np.sqrt(variance * np.linalg.pinv(fit.jac.T @ fit.jac)[6, 6]))
 
 
 def save_mount(path: str | Path, c: CameraCalibration | HandEye, camera: CameraModel) -> None:

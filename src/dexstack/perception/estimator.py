@@ -49,7 +49,7 @@ class Estimate(NamedTuple):
     """(6, 6) of translation [m] and rotation vector [rad], both along the axes of the world."""
 
 
-class Outcome(NamedTuple):
+class PictureResult(NamedTuple):
     """Result of one picture."""
 
     sight: Sight
@@ -89,7 +89,7 @@ class PoseEstimator:
         self._changed_at = -np.inf
         """Time of the first picture with these pixels [s]."""
 
-    def process(self, t: float, grey: np.ndarray) -> Outcome:
+    def process(self, t: float, grey: np.ndarray) -> PictureResult:
         """Process the next picture (height, width) uint8, taken at ``t`` [s].
 
         Late pictures and repeated pixels, whatever their stamps, are not used; a time that goes back
@@ -97,7 +97,7 @@ class PoseEstimator:
         one is processed.
         """
         if t <= self._t and self._t - t < 1.0:
-            return Outcome(Sight.STALE, None, [], None)
+            return PictureResult(Sight.STALE, None, [], None)
         if t < self._t:
             self.reset()
         elif t - self._observed_at > self.params.coast:
@@ -113,8 +113,10 @@ class PoseEstimator:
         sight = self._judge(t, seen)
         sight = Sight.FROZEN if frozen and sight is Sight.LOST else sight
         if not self._filter.running:
-            return Outcome(sight, None, detections, seen)
-        return Outcome(sight, Estimate(t, self._filter.X, self._filter.covariance.copy()), detections, seen)
+            return PictureResult(sight, None, detections, seen)
+        return PictureResult(
+            sight, Estimate(t, self._filter.X, self._filter.covariance.copy()), detections, seen
+        )
 
     def _frozen(self, t: float, grey: np.ndarray) -> bool:
         if self._pixels is None or not np.array_equal(grey, self._pixels):

@@ -39,10 +39,6 @@ ENCODINGS = {
 """Encodings of sensor_msgs/image_encodings and of camera drivers."""
 
 
-class BadImage(ConfigError):
-    """A picture that cannot be used."""
-
-
 def to_grey(
     data: bytes | bytearray | memoryview | array | np.ndarray,
     width: int,
@@ -62,18 +58,18 @@ def to_grey(
         big_endian: byte order of 16-bit channels.
 
     Raises:
-        BadImage: an unknown encoding, or a size that does not fit the data.
+        ConfigError: an unknown encoding, or a size that does not fit the data.
     """
     if encoding not in ENCODINGS:
-        raise BadImage(f"the image encoding '{encoding[:40]}' is not known; known: {', '.join(ENCODINGS)}")
+        raise ConfigError(f"the image encoding '{encoding[:40]}' is not known; known: {', '.join(ENCODINGS)}")
     kind = ENCODINGS[encoding]
     if width < 16 or height < 16:
-        raise BadImage(f"an image of {width} x {height} pixels is too small")
+        raise ConfigError(f"an image of {width} x {height} pixels is too small")
     row = width * kind.channels * kind.bytes
     step = step or row
     pixels = np.frombuffer(data, np.uint8)
     if step < row or len(pixels) != step * height:
-        raise BadImage(
+        raise ConfigError(
             f"{len(pixels)} bytes do not fit {width} x {height} pixels of '{encoding}' in rows of {step} "
             "bytes"
         )

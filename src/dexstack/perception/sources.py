@@ -28,7 +28,7 @@ PATIENCE = 20.0
 """Longest time until a camera's next picture [s]."""
 
 
-class Recording(NamedTuple):
+class PictureSet(NamedTuple):
     """Grey pictures of one camera."""
 
     pictures: list[np.ndarray]
@@ -57,7 +57,7 @@ def read_camera_file(path: Path) -> CameraModel:
         raise ConfigError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from None
 
 
-def read_folder(folder: Path) -> Recording:
+def read_folder(folder: Path) -> PictureSet:
     """Read all pictures of a folder, with the intrinsics in its ``camera.yaml``.
 
     Raises:
@@ -77,7 +77,7 @@ def read_folder(folder: Path) -> Recording:
         pictures.append(picture)
     if not pictures:
         raise ConfigError(f"there are no pictures ({', '.join(SUFFIXES)}) in {folder}")
-    return Recording(pictures, camera)
+    return PictureSet(pictures, camera)
 
 
 def take_realsense(
@@ -86,7 +86,7 @@ def take_realsense(
     wait: float,
     camera: RealSenseCamera | None = None,
     patience: float = PATIENCE,
-) -> Recording:
+) -> PictureSet:
     """Take ``count`` pictures with a connected camera, with pauses of ``wait`` [s].
 
     Raises:
@@ -107,10 +107,10 @@ def take_realsense(
     finally:
         camera.stop()
     assert model is not None
-    return Recording(pictures, model)
+    return PictureSet(pictures, model)
 
 
-def simulated_hand(side: str, count: int, seed: int) -> Recording:
+def simulated_hand(side: str, count: int, seed: int) -> PictureSet:
     """Take simulated pictures of the hand's base from the camera's default pose."""
     hand, obj = load_hand(side), load_object("cube")
     params = SimulatedCameraParams()
@@ -119,7 +119,7 @@ def simulated_hand(side: str, count: int, seed: int) -> Recording:
     )
     start = obj.start("allegro", hand.side)
     pictures = [_grey(camera.picture(hand.pose(start.hand_pose), start.pose_WO)) for _ in range(count)]
-    return Recording(pictures, camera.camera)
+    return PictureSet(pictures, camera.camera)
 
 
 FINE = SimulatedCameraParams(image_width=1280, image_height=720, focal_length=920.0)
@@ -141,7 +141,7 @@ def fingertip_camera(hand: HandModel, seed: int) -> tuple[SimulatedCamera, Trans
     return camera, Transform.of_pose([*hand.p_WP, *hand.quat_WP]).inverse.compose(X_WC)
 
 
-def simulated_object(name: str, count: int, seed: int, distance: float = 0.35) -> Recording:
+def simulated_object(name: str, count: int, seed: int, distance: float = 0.35) -> PictureSet:
     """Take simulated pictures of an object alone from all sides."""
     rng = np.random.default_rng(seed)
     params = SimulatedCameraParams()
@@ -156,7 +156,7 @@ def simulated_object(name: str, count: int, seed: int, distance: float = 0.35) -
             np.array([*rng.uniform(-0.05, 0.05, 2), distance]),
         )
         pictures.append(_grey(camera.picture(np.zeros(0), X.pose)))
-    return Recording(pictures, camera.camera)
+    return PictureSet(pictures, camera.camera)
 
 
 def _grey(rgb: np.ndarray) -> np.ndarray:

@@ -52,14 +52,10 @@ def place_tags(name: str, mesh: trimesh.Trimesh, first: int = FIRST) -> TagBundl
 def _flat_faces(mesh: trimesh.Trimesh) -> list[np.ndarray]:
     """Return the triangles (n, 3, 3) of each flat outer face with the area of a tag, largest
     first."""
-    from scipy.sparse import coo_matrix
-    from scipy.sparse.csgraph import connected_components
+    import trimesh
 
     flat = np.asarray(mesh.face_adjacency)[np.asarray(mesh.face_adjacency_angles) < _FLAT]
-    n = len(mesh.faces)
-    _, face = connected_components(
-        coo_matrix((np.ones(len(flat)), (flat[:, 0], flat[:, 1])), (n, n)), directed=False
-    )
+    face = trimesh.graph.connected_component_labels(flat, node_count=len(mesh.faces))
     area = np.bincount(face, weights=mesh.area_faces)
     large = [k for k in np.argsort(-area, kind="stable") if area[k] >= (BORDER * LEAST) ** 2]
     found = [np.asarray(mesh.triangles)[face == k] for k in large]

@@ -12,6 +12,7 @@ from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import rotation_matrix
 from dexstack.report.colours import Patches
 from dexstack.report.gate import Gate
+from dexstack.report.render import mesh_of
 
 _GEOM = mujoco.mjtGeom
 _ROUND = 24
@@ -141,10 +142,5 @@ def _mesh(model: mujoco.MjModel, g: int) -> trimesh.Trimesh | None:
         capsule = trimesh.creation.capsule(radius=size[0], height=2 * size[1], count=[_ROUND, _ROUND])
         return capsule.apply_translation(-capsule.bounds.mean(axis=0))
     if kind == _GEOM.mjGEOM_MESH:
-        k = model.geom_dataid[g]
-        first, count = model.mesh_vertadr[k], model.mesh_vertnum[k]
-        face, faces = model.mesh_faceadr[k], model.mesh_facenum[k]
-        return trimesh.Trimesh(
-            model.mesh_vert[first : first + count], model.mesh_face[face : face + faces], process=False
-        )
+        return trimesh.Trimesh(*mesh_of(model, g), process=False)
     return None

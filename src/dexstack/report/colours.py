@@ -1,26 +1,25 @@
-"""Colours of distances and pressures."""
+"""Colours of distances and pressures, and arrows of contact forces."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import mujoco
 import numpy as np
 
-from dexstack.plants.base import Patch
+from dexstack.plants.base import Contact, Patch
 
 FAR = 0.02
 """Distance of contacts from which on the last colour is used [m]."""
-_NEAR_RGB, _MIDDLE_RGB, _FAR_RGB = np.array([(220, 30, 30), (240, 190, 30), (40, 110, 220)], float)
+_DISTANCES = np.array([(220, 30, 30), (240, 190, 30), (40, 110, 220)], float)
+"""Colours at contact, half of FAR, and FAR."""
 
 
 def distance_colours(phi: np.ndarray) -> np.ndarray:
     """Return colours (n, 3) uint8 of contacts by distance (n,) [m]: red at contact, yellow halfway,
     blue from :data:`FAR` on."""
-    x = np.clip(phi / FAR, 0.0, 1.0)[:, None]
-    near = _NEAR_RGB + 2 * x * (_MIDDLE_RGB - _NEAR_RGB)
-    far = _MIDDLE_RGB + (2 * x - 1) * (_FAR_RGB - _MIDDLE_RGB)
-    return np.where(x < 0.5, near, far).astype(np.uint8)
+    return _ramp(phi / FAR, _DISTANCES).astype(np.uint8)
 
 
 PRESSURES = np.array(
@@ -40,6 +39,20 @@ class Patches(NamedTuple):
     """(m, 2, 3) from the point of application of a force to the tip of its arrow [m]."""
 
 
+ARROW = 0.5
+"""Length of an arrow of the weight of all bodies, relative to the scene's extent."""
+
+
+def force_arrows(model: mujoco.MjModel, contacts: Sequence[Contact]) -> np.ndarray:
+    """Return the arrows (n, 2, 3) of contact forces from point to tip [m]: the force on ``body_b``,
+    or on the body that touches the world."""
+    scale = ARROW * model.stat.extent / (model.body_mass.sum() * np.linalg.norm(model.opt.gravity) or 1.0)
+    arrows = [
+        (c.point_W, c.point_W + (-scale if c.body_b == "world" else scale) * c.force_W) for c in contacts
+    ]
+    return np.reshape(arrows, (-1, 2, 3))
+
+
 def patch_triangles(patches: Sequence[Patch]) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return corners (3 n, 3) and colours (3 n, 3) of the triangles of each patch.
 
@@ -55,11 +68,12 @@ def patch_triangles(patches: Sequence[Patch]) -> list[tuple[np.ndarray, np.ndarr
         ]
         f, first, k = np.array(triangles, int).reshape(-1, 3).T
         corners = patch.vertex_W[np.stack([first, k, k + 1], axis=1)].reshape(-1, 3)
-        result.append((corners, np.repeat(_pressure_colours(patch.pressure[f], greatest), 3, axis=0)))
+        colours = _ramp(patch.pressure[f] / (greatest or 1.0), PRESSURES)
+        result.append((corners, np.repeat(colours, 3, axis=0)))
     return result
 
 
-def _pressure_colours(pressure: np.ndarray, greatest: float) -> np.ndarray:
-    """Return colours (n, 3), 0 to 1, of pressures (n,) [Pa] up to the greatest."""
-    where = (len(PRESSURES) - 1) * np.clip(pressure / greatest if greatest > 0.0 else pressure, 0.0, 1.0)
-    return np.stack([np.interp(where, range(len(PRESSURES)), c) for c in PRESSURES.T], axis=1)
+def _ramp(x: np.ndarray, colours: np.ndarray) -> np.ndarray:
+    """Interpolate evenly spaced colours (c, 3) at numbers (n,), clipped to 0 … 1; return (n, 3)."""
+    at = np.linspace(0.0, 1.0, len(colours))
+    return np.stack([np.interp(x, at, channel) for channel in colours.T], axis=1)

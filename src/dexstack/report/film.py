@@ -16,7 +16,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from dexstack.geometry.rotations import geodesic_angle, rotation_matrix, wrap_angle, yaw_of
 from dexstack.model.scene import OBJECT_BODY, JointLayout
-from dexstack.report.render import Camera, Renderer
+from dexstack.report.render import Camera, Renderer, mesh_of
 
 FPS = 12.5  # GIF times are multiples of 10 ms
 GOAL = (214, 30, 130)
@@ -37,10 +37,7 @@ class _Outline:
 
     @classmethod
     def of_geom(cls, model: mujoco.MjModel, geom: int) -> _Outline:
-        mesh_id = model.geom_dataid[geom]
-        v0, f0 = model.mesh_vertadr[mesh_id], model.mesh_faceadr[mesh_id]
-        vertices = model.mesh_vert[v0 : v0 + model.mesh_vertnum[mesh_id]]
-        mesh = trimesh.Trimesh(vertices, model.mesh_face[f0 : f0 + model.mesh_facenum[mesh_id]])
+        mesh = trimesh.Trimesh(*mesh_of(model, geom))
         R_BG = rotation_matrix(model.geom_quat[geom])
         return cls(
             vertices=mesh.vertices @ R_BG.T + model.geom_pos[geom],

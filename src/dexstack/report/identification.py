@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import html
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from scipy.spatial.transform import Rotation
 from dexstack.errors import writing
 from dexstack.report.figure import save_figure
 from dexstack.report.run_page import chart, write_charts
+from dexstack.report.run_page import picture as embedded
 
 BELIEVED, FITTED = "#7a7a7a", "#1f5fa8"
 NAMES = "measured", "as believed", "fitted"
@@ -137,7 +137,7 @@ def _turns(first: np.ndarray, quats: np.ndarray) -> np.ndarray:
     return found
 
 
-def _head(rows: Sequence[Mapping[str, Any]], picture: Path) -> str:
+def _head(rows: Sequence[Mapping[str, Any]], file: Path) -> str:
     columns = "unknown", "expected", "found", "90 % interval", "unit", "determined by the recording", ""
     cells = [
         [
@@ -152,10 +152,9 @@ def _head(rows: Sequence[Mapping[str, Any]], picture: Path) -> str:
         for r in rows
     ]
     body = "".join(f"<tr>{''.join(f'<td>{html.escape(c)}</td>' for c in row)}</tr>" for row in cells)
-    image = base64.b64encode(picture.read_bytes()).decode()
     head = "".join(f"<th align=left>{c}</th>" for c in columns)
     return (
         f'<table cellpadding="5"><tr>{head}</tr>{body}</table>'
-        f'<img style="max-width:100%" alt="residuals and unknowns" src="data:image/png;base64,{image}">'
+        f"{embedded(file.read_bytes(), 'png', 'residuals and unknowns')}"
         "<p>Every window starts from the measured state.</p>"
     )

@@ -97,6 +97,13 @@ class Camera:
         return self.focal * p_C[:, :2] / p_C[:, 2:] + [self.width / 2, self.height / 2]
 
 
+def mesh_of(model: mujoco.MjModel, geom: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return vertices (V, 3) in the geom's frame [m] and faces (F, 3) of a mesh geom."""
+    mesh = model.mesh(model.geom_dataid[geom])
+    vertices = model.mesh_vert[mesh.vertadr[0] :][: mesh.vertnum[0]]
+    return vertices, model.mesh_face[mesh.faceadr[0] :][: mesh.facenum[0]]
+
+
 class _Picture(NamedTuple):
     """Result of n rays."""
 

@@ -72,16 +72,12 @@ def draw_run(
     if len(recording["t"]) < 2 or len((shown := _finite_samples(recording))["t"]) < 2:
         return {}
     try:
-        page = write_page(plot.with_suffix(".html"), shown, tolerance, _joint_names(scene), plot.parent.name)
+        names = [scene.joint(i).name for i in JointLayout(scene).own]
+        page = write_page(plot.with_suffix(".html"), shown, tolerance, names, plot.parent.name)
         drawn = {"plot": write_plot(plot, shown, tolerance), "page": page}
         return drawn if film is None else drawn | {"film": write_film(film, shown, scene)}
     except OSError as error:
         raise ConfigError(f"cannot write {error.filename}: {error.strerror}") from None
-
-
-def _joint_names(scene: mujoco.MjModel) -> list[str]:
-    """Return the joint names of the columns of ``q``."""
-    return [scene.joint(i).name for i in JointLayout(scene).own]
 
 
 def _check(recording: Mapping[str, np.ndarray]) -> None:

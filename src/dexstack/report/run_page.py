@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 from collections.abc import Mapping, Sequence
@@ -165,6 +166,12 @@ def chart(
         "series": [s for s in series if any(y is not None for y in s["y"])],
         **more,
     }
+
+
+def picture(content: bytes, kind: str, alt: str) -> str:
+    """Return an HTML image that contains its file (``gif`` or ``png``)."""
+    data = base64.b64encode(content).decode()
+    return f'<img style="max-width:100%" src="data:image/{kind};base64,{data}" alt="{html.escape(alt)}">'
 
 
 def _numbers(values: np.ndarray) -> list[float | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import html
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -15,9 +14,10 @@ from PIL import Image, ImageDraw
 
 from dexstack.plants.base import Contact
 from dexstack.plants.engines import State
+from dexstack.report.colours import force_arrows
 from dexstack.report.film import write_gif
 from dexstack.report.render import Camera, Renderer
-from dexstack.report.run_page import chart, write_charts
+from dexstack.report.run_page import chart, picture, write_charts
 
 FORCE = (214, 30, 130)
 WIDTH, HEIGHT = 400, 300
@@ -48,8 +48,7 @@ def write_scene_page(path: Path, model: mujoco.MjModel, runs: Mapping[str, Run],
     """Write the page of runs by engine, all with frames at :data:`dexstack.report.film.FPS`."""
     films = []
     for engine, run in runs.items():
-        gif = base64.b64encode(_film(model, run)).decode()
-        image = f'<img src="data:image/gif;base64,{gif}" alt="film">'
+        image = picture(_film(model, run), "gif", "film")
         films.append(f"<figure><figcaption>{html.escape(engine)}</figcaption>{image}</figure>")
     t = next(iter(runs.values())).states.time
     force = {
@@ -75,7 +74,6 @@ def _film(model: mujoco.MjModel, run: Run) -> bytes:
     camera = camera_of(model)
     light = model.stat.center + model.stat.extent * np.array([0.4, -0.7, 1.6])
     renderer, data = Renderer(model, camera, light=light), mujoco.MjData(model)
-    weight = float(model.body_mass.sum() * np.linalg.norm(model.opt.gravity)) or 1.0
 
     def frames():
         for q, contacts in zip(run.states.q, run.contacts, strict=True):
@@ -85,11 +83,9 @@ def _film(model: mujoco.MjModel, run: Run) -> bytes:
             image = Image.fromarray(renderer.render(data))
             draw = ImageDraw.Draw(image)
             draw.text((6, 4), "contact forces", fill=FORCE)  # the film's palette is that of its first frame
-            for c in contacts:
-                sign = -1.0 if c.body_b == "world" else 1.0  # the force on the body that rests on the world
-                tip = c.point_W + sign * 0.5 * model.stat.extent / weight * c.force_W
-                if ((np.array([c.point_W, tip]) - camera.p_WC) @ camera.R_WC[:, 2] > 0.0).all():
-                    (x, y), end = camera.project(np.array([c.point_W, tip]))
+            for arrow in force_arrows(model, contacts):
+                if ((arrow - camera.p_WC) @ camera.R_WC[:, 2] > 0.0).all():
+                    (x, y), end = camera.project(arrow)
                     draw.line((x, y, *end), fill=FORCE, width=2)
                     draw.ellipse((x - 2, y - 2, x + 2, y + 2), fill=FORCE)
             yield image

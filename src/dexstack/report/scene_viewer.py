@@ -10,10 +10,7 @@ import numpy as np
 
 from dexstack.plants.base import Contact, Patch
 from dexstack.report.canvas import Canvas
-from dexstack.report.colours import Patches, patch_triangles
-
-ARROW = 0.5
-"""Length of an arrow of the weight of all bodies, relative to the scene's extent."""
+from dexstack.report.colours import Patches, force_arrows, patch_triangles
 
 
 class SceneControls(NamedTuple):
@@ -45,7 +42,6 @@ class SceneViewer(Canvas):
         self.message = gui.add_markdown("")
         self._shown: tuple[str, str] = "", ""
         extent, centre = model.stat.extent, np.array(model.stat.center)
-        self._weight = float(model.body_mass.sum() * np.linalg.norm(model.opt.gravity)) or 1.0
         for g in np.flatnonzero(model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE):
             side = 2.0 * float(np.max(model.geom_size[g, :2])) or 4.0 * extent
             self.server.scene.add_grid(
@@ -79,12 +75,8 @@ class SceneViewer(Canvas):
         self._data.qpos[:] = q
         self.show_bodies()
         triangles, none = patch_triangles(patches), np.empty((0, 3))
-        scale = ARROW * self._model.stat.extent / self._weight
-        arrows = [
-            (c.point_W, c.point_W + (-scale if c.body_b == "world" else scale) * c.force_W) for c in contacts
-        ]
         corners, colours = (np.concatenate([none, *(t[k] for t in triangles)]) for k in (0, 1))
-        self.show_patches(Patches(corners, colours, np.reshape(arrows, (-1, 2, 3))))
+        self.show_patches(Patches(corners, colours, force_arrows(self._model, contacts)))
 
     def tell(self, lines: Sequence[str], engine: str, said: str) -> None:
         """Show the summary as lines of markdown, and changes of the engine and of the message."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from dexstack.config import param
 from dexstack.errors import ConfigError
-from dexstack.geometry.rotations import rotate, yaw_quaternion
+from dexstack.geometry.rotations import reach_below, yaw_quaternion
 from dexstack.model.balls import DENSITY, Ball, BallsModel
 from dexstack.model.objects import ObjectModel, Start, load_object
 from dexstack.tasks.ball_servo import BallServo, BallServoParams
@@ -196,7 +196,7 @@ TASK = ThreeBall
 
 def resting_height(obj: ObjectModel, quat_WO: np.ndarray) -> float:
     """Return the height of the object's origin when it rests on the floor in an orientation [m]."""
-    return float(-np.min(rotate(quat_WO, obj.surface.vertices)[:, 2]))
+    return reach_below(obj.surface.vertices, quat_WO)
 
 
 def scene_object(obj: ObjectModel, params: ThreeBallParams) -> ObjectModel:

@@ -13,13 +13,13 @@ from dexstack.errors import writing
 from dexstack.report.film import write_film
 
 if TYPE_CHECKING:
-    from dexstack.trials.keep import Outcome
+    from dexstack.trials.keep import BatchTrial
 
 SECONDS = 15.0
 """Length of the last part of a trial that a film shows [s]."""
 
 
-def worth_seeing(outcomes: Sequence[Outcome]) -> dict[str, Outcome]:
+def worth_seeing(outcomes: Sequence[BatchTrial]) -> dict[str, BatchTrial]:
     """Choose the best trial, as ``best``, and the worst of every end: ``worst-succeeded``,
     ``worst-dropped``, ``worst-late``, ``worst-stopped`` (by the watch, or because the plant
     failed).
@@ -33,7 +33,7 @@ def worth_seeing(outcomes: Sequence[Outcome]) -> dict[str, Outcome]:
     return chosen
 
 
-def write_trial_films(folder: Path, outcomes: Sequence[Outcome], scene: mujoco.MjModel) -> dict[str, Path]:
+def write_trial_films(folder: Path, outcomes: Sequence[BatchTrial], scene: mujoco.MjModel) -> dict[str, Path]:
     """Write films of the trials of :func:`worth_seeing` as GIF files into a folder, which is made if
     it is missing; trials too short to show are skipped.
 
@@ -60,7 +60,7 @@ def write_trial_films(folder: Path, outcomes: Sequence[Outcome], scene: mujoco.M
     return made
 
 
-def _merit(o: Outcome) -> tuple[bool, int, float]:
+def _merit(o: BatchTrial) -> tuple[bool, int, float]:
     return (
         o.succeeded,
         len(o.reached_at),
@@ -68,7 +68,7 @@ def _merit(o: Outcome) -> tuple[bool, int, float]:
     )
 
 
-def _end(o: Outcome) -> str:
+def _end(o: BatchTrial) -> str:
     if o.succeeded:
         return "succeeded"
     return "dropped" if o.dropped else "stopped" if o.trouble else "late"

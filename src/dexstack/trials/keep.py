@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Outcome(Trial):
+class BatchTrial(Trial):
     """Result of one trial of a batch."""
 
     seed: int
@@ -95,7 +95,25 @@ def whole(path: Path) -> Iterator[BinaryIO]:
         part.replace(path)
 
 
-def save_outcome(path: Path, outcome: Outcome) -> None:
+def kept_json(path: Path | None, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return the JSON object of a file, or compute it and write the file atomically.
+
+    Args:
+        path: None: nothing is kept.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    if path is not None and path.is_file():
+        return json.loads(path.read_text())
+    found = compute()
+    if path is not None:
+        with whole(path) as file:
+            file.write(json.dumps(found, indent=1, default=lambda array: array.tolist()).encode())
+    return found
+
+
+def save_outcome(path: Path, outcome: BatchTrial) -> None:
     """Write an outcome with its recording atomically.
 
     Raises:
@@ -110,7 +128,7 @@ def save_outcome(path: Path, outcome: Outcome) -> None:
         )
 
 
-def load_outcome(path: Path) -> Outcome:
+def load_outcome(path: Path) -> BatchTrial:
     """Read a file of :func:`save_outcome`.
 
     Raises:
@@ -122,6 +140,6 @@ def load_outcome(path: Path) -> Outcome:
             values = json.loads(str(archive["outcome"]))
         pose_WO, label = values.pop("goal")
         values |= {"goal": Goal(np.array(pose_WO), label), "reached_at": tuple(values["reached_at"])}
-        return Outcome(**values, recording=recording)
+        return BatchTrial(**values, recording=recording)
     except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise ConfigError(f"{path} is not a trial's outcome: {error}") from None

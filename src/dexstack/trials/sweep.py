@@ -15,7 +15,7 @@ import numpy as np
 from dexstack.control.base import SolveStatus
 from dexstack.errors import ConfigError
 from dexstack.tasks.base import NOMINAL_WORLD, World
-from dexstack.trials.keep import Outcome, keep_trial, load_outcome, save_outcome
+from dexstack.trials.keep import BatchTrial, keep_trial, load_outcome, save_outcome
 from dexstack.trials.pool import in_processes, on_ray
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def loop_of(spec: Spec) -> Loop:
     return Loop(make_task(spec, settings), settings, spec.plant, spec.world)
 
 
-def run_one(spec: Spec, run: Run, k: int, seed: int, cell: str = "") -> Outcome:
+def run_one(spec: Spec, run: Run, k: int, seed: int, cell: str = "") -> BatchTrial:
     """Run the k-th trial of a loop, or load its kept outcome.
 
     Raises:
@@ -126,18 +126,18 @@ def run_one(spec: Spec, run: Run, k: int, seed: int, cell: str = "") -> Outcome:
     return outcome
 
 
-def _simulated(spec: Spec, run: Run, k: int, seed: int, cell: str) -> Outcome:
+def _simulated(spec: Spec, run: Run, k: int, seed: int, cell: str) -> BatchTrial:
     loop = loop_of(spec)
     goals = iter([loop.task.at_yaw(run.yaws[k % len(run.yaws)])]) if run.yaws else loop.task.goals(k, seed)
     first = next(goals)
     options = {"measured_latency": run.measured_latency, "until_reached": run.until_reached}
     trial = loop.run(k, seed, run.seconds, goals=itertools.chain([first], goals), **options)
-    return Outcome(**vars(trial), seed=seed + k, label=first.label, cell=cell)
+    return BatchTrial(**vars(trial), seed=seed + k, label=first.label, cell=cell)
 
 
 def run_trials(
     cells: Sequence[Cell], run: Run, trials: int, seed: int, *, jobs: int = 1, ray: bool = False
-) -> Iterator[Outcome]:
+) -> Iterator[BatchTrial]:
     """Run ``trials`` trials of every cell, in order; a cell's loop is compiled once per process."""
     spread = on_ray if ray else in_processes
     rows = [
@@ -148,7 +148,7 @@ def run_trials(
     return spread(run_one, jobs, *(list(column) for column in zip(*rows, strict=True)))
 
 
-def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def summary(outcomes: Sequence[BatchTrial]) -> dict[str, Any]:
     """Summarise trials for :func:`dexstack.cli.output.publish`."""
     from dexstack.report.statistics import errors, wilson
 
@@ -174,7 +174,7 @@ def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-def results_of(outcomes: Sequence[Outcome]) -> Mapping[str, Any]:
+def results_of(outcomes: Sequence[BatchTrial]) -> Mapping[str, Any]:
     """Return :func:`summary` with times, kinds of goals and every trial."""
     from dexstack.report.statistics import errors, times
 
@@ -182,7 +182,7 @@ def results_of(outcomes: Sequence[Outcome]) -> Mapping[str, Any]:
         np.concatenate([o.recording[name] for o in outcomes]) for name in ("solve_s", "status", "contacts")
     )
     simulated = sum(o.seconds for o in outcomes)
-    kinds: dict[str, list[Outcome]] = {}
+    kinds: dict[str, list[BatchTrial]] = {}
     for o in outcomes:
         kinds.setdefault(o.label, []).append(o)
     return {

@@ -1,7 +1,5 @@
 """Fixtures of the command tests."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

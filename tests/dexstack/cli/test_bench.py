@@ -54,21 +54,6 @@ def test_one_core_is_kept_and_given_back():
     assert os.sched_getaffinity(0) == before
 
 
-@pytest.mark.parametrize("argv", [["--core", "4096"], ["--params", "nowhere.yaml"]])
-def test_unusable_arguments_exit_2(argv, capsys):
-    assert main(["bench", "mpc", *argv]) == 2
-    assert argv[0] in (err := capsys.readouterr().err) or "nowhere.yaml" in err
-
-
-@pytest.mark.parametrize(
-    "argv", [["mpc", "--solves", "0"], ["mpc", "--seed", "-1"], ["pose-estimator", "--seconds", "0"]]
-)
-def test_arguments_out_of_range_are_refused(argv, capsys):
-    with pytest.raises(SystemExit, match="2"):
-        main(["bench", *argv])
-    assert argv[1] in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(("limit", "status"), [("10", 0), ("1e-9", 1)])
 def test_pose_estimator_is_timed_against_its_limit(limit, status, capsys):
     pytest.importorskip("cv2")

@@ -29,14 +29,8 @@ def system(tmp_path, monkeypatch):
     return put
 
 
-@pytest.fixture
-def probed(monkeypatch):
-    """Replace the result of every probe."""
-
-    def replace(output="", fault="", fix=""):
-        monkeypatch.setattr(doctor, "probe", lambda code: Probe(output, fault, fix))
-
-    return replace
+NEEDED = {"Python", "libraries", "models", "plot and film", "JAX", "ROS 2", "DDS on this machine"}
+"""Findings without which nothing can be simulated."""
 
 
 def by_name(findings):
@@ -51,8 +45,7 @@ def test_this_environment_can_simulate(capsys):
     assert document["command"] == "doctor" and results["simulation"] is True
     assert results["checked"] == len(findings)
     assert results["failed"] == sum(not f["usable"] for f in findings.values())
-    needed = {"Python", "libraries", "models", "plot and film", "JAX", "ROS 2", "DDS on this machine"}
-    assert {name for name, f in findings.items() if f["needed"]} == needed
+    assert {name for name, f in findings.items() if f["needed"]} == NEEDED
     assert all(f["mend"] is None for f in findings.values() if f["usable"])
 
 
@@ -112,24 +105,78 @@ def test_libraries_missing_or_too_old(monkeypatch):
     assert finding.detail == "missing or too old: mujoco 3.2.0, jax"
 
 
-@pytest.mark.parametrize("check", [doctor.check_models, doctor.check_pictures, doctor.check_jax])
-@pytest.mark.parametrize("fix", ["", "unset PYTHONPATH"])
-def test_broken_libraries(probed, check, fix):
-    probed(fault="ImportError: libthing.so: cannot open shared object file", fix=fix)
-    [finding] = check()
-    assert not finding.usable and finding.needed and "libthing.so" in finding.detail
-    assert finding.fix == (fix or doctor.install())
+NET = "sys/class/net"
+CAN = {f"{NET}/can0/type": "280\n", f"{NET}/lo/type": "772\n"}
+BROKEN = {"fault": "ImportError: libthing.so: cannot open shared object file"}
 
 
-def test_gpu_used(probed):
-    probed("0.10 on cpu, gpu\ngpu X")
-    findings = by_name(doctor.check_jax())
-    assert findings["GPU"].detail == "gpu X" and findings["JAX"].detail == "0.10 on cpu, gpu"
+@pytest.mark.parametrize(
+    ("check", "name", "probe", "files", "detail", "fix"),
+    [
+        (doctor.check_models, "models", BROKEN, {}, "libthing.so", doctor.install()),
+        (doctor.check_models, "models", BROKEN | {"fix": "unset X"}, {}, "libthing.so", "unset X"),
+        (doctor.check_pictures, "plot and film", BROKEN, {}, "libthing.so", doctor.install()),
+        (doctor.check_jax, "JAX", BROKEN, {}, "libthing.so", doctor.install()),
+        (doctor.check_jax, "JAX", {"output": "0.10 on cpu, gpu\ngpu X"}, {}, "0.10 on cpu, gpu", None),
+        (doctor.check_jax, "GPU", {"output": "0.10 on cpu, gpu\ngpu X"}, {}, "gpu X", None),
+        (doctor.check_ros, "ROS 2", BROKEN, {}, "libthing.so", doctor.install("ros")),
+        (doctor.check_ros, "ROS 2", BROKEN, {"opt/ros/jazzy/setup.bash": ""}, "", "opt/ros/jazzy/setup.bash"),
+        (doctor.check_dds, "DDS on this machine", {"fault": "no message"}, {}, "no message", "sudo ip link"),
+        (doctor.check_can, "python-can", BROKEN, {}, "libthing.so", doctor.install("hardware")),
+        (doctor.check_can, "CAN interface", {}, {}, "no adapter", "connect the hand's CAN adapter"),
+        (
+            doctor.check_can,
+            "CAN interface",
+            {},
+            {f"{NET}/vcan0/type": "280\n", f"{NET}/vcan0/operstate": "unknown\n"},
+            "no adapter",
+            "connect the hand's CAN adapter",
+        ),
+        (
+            doctor.check_can,
+            "CAN interface",
+            {},
+            {**CAN, f"{NET}/can0/operstate": "down\n"},
+            "can0 is down",
+            "sudo ip link set can0 up type can bitrate 1000000",
+        ),
+        (doctor.check_can, "CAN interface", {}, {**CAN, f"{NET}/can0/operstate": "up\n"}, "can0", None),
+        (doctor.check_can, "CAN interface", {}, {"dev/pcanusb32": ""}, "pcanusb32", None),
+        (
+            doctor.check_can,
+            "CAN interface",
+            {},
+            {"sys/bus/usb/devices/1-1/idVendor": "0c72\n"},
+            "a PEAK adapter",
+            "sudo modprobe peak_usb",
+        ),
+        (doctor.check_camera, "camera", BROKEN, {}, "libthing.so", doctor.install("camera")),
+        (doctor.check_camera, "camera", {"output": "D435"}, {}, "D435", None),
+        (doctor.check_camera, "camera", {}, {}, "no RealSense camera", "connect the camera"),
+        (
+            doctor.check_camera,
+            "camera",
+            {},
+            {"sys/bus/usb/devices/2-1/idVendor": "8086\n"},
+            "may open",
+            "sudo curl",
+        ),
+    ],
+)
+def test_a_check_names_the_state_and_the_fix(system, monkeypatch, check, name, probe, files, detail, fix):
+    monkeypatch.setattr(
+        doctor, "probe", lambda code: Probe(**{"output": "", "fault": "", "fix": "", **probe})
+    )
+    system(files)
+    finding = by_name(check())[name]
+    assert finding.usable == (fix is None) and detail in finding.detail
+    assert fix is None or fix in finding.fix
+    assert finding.needed == (name in NEEDED)
 
 
 @pytest.mark.parametrize("driver", [True, False])
-def test_gpu_not_used(probed, monkeypatch, tmp_path, driver):
-    probed("0.10 on cpu")
+def test_gpu_not_used(monkeypatch, tmp_path, driver):
+    monkeypatch.setattr(doctor, "probe", lambda code: Probe("0.10 on cpu", "", ""))
     if driver:
         (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho 'GPU 0: Fast One'\n")
         (tmp_path / "nvidia-smi").chmod(0o755)
@@ -137,25 +184,6 @@ def test_gpu_not_used(probed, monkeypatch, tmp_path, driver):
     finding = by_name(doctor.check_jax())["GPU"]
     assert not finding.usable and not finding.needed
     assert (finding.fix or "").endswith("'jax[cuda12]==0.10'") == driver
-
-
-@pytest.mark.parametrize("sourced", [True, False])
-def test_ros_missing(probed, system, tmp_path, sourced):
-    probed(fault="No module named 'rclpy'")
-    if not sourced:
-        system({"opt/ros/jazzy/setup.bash": ""})
-    [finding] = doctor.check_ros()
-    assert not finding.usable and finding.needed
-    assert finding.fix == (
-        doctor.install("ros") if sourced else f"source {tmp_path}/opt/ros/jazzy/setup.bash"
-    )
-
-
-def test_dds_silence(probed):
-    probed(fault="no message arrived")
-    [finding] = doctor.check_dds()
-    assert not finding.usable and finding.needed
-    assert finding.detail == "no message arrived" and finding.fix.startswith("sudo ip link")
 
 
 def test_small_computer(system, monkeypatch, tmp_path):
@@ -186,43 +214,6 @@ def test_the_real_time_check_restores_the_scheduler():
     before = os.sched_getscheduler(0)
     list(doctor.check_real_time())
     assert os.sched_getscheduler(0) == before
-
-
-NET = "sys/class/net"
-CAN = {f"{NET}/can0/type": "280\n", f"{NET}/lo/type": "772\n"}
-
-
-@pytest.mark.parametrize(
-    ("files", "usable", "fix"),
-    [
-        ({}, False, "connect the hand's CAN adapter and power the hand"),
-        (
-            {f"{NET}/vcan0/type": "280\n", f"{NET}/vcan0/operstate": "unknown\n"},
-            False,
-            "connect the hand's CAN adapter",
-        ),
-        (
-            {**CAN, f"{NET}/can0/operstate": "down\n"},
-            False,
-            "sudo ip link set can0 up type can bitrate 1000000",
-        ),
-        ({**CAN, f"{NET}/can0/operstate": "up\n"}, True, ""),
-        ({"dev/pcanusb32": ""}, True, ""),
-        ({"sys/bus/usb/devices/1-1/idVendor": "0c72\n"}, False, "sudo modprobe peak_usb"),
-    ],
-)
-def test_can(probed, system, files, usable, fix):
-    probed()
-    system(files)
-    finding = by_name(doctor.check_can())["CAN interface"]
-    assert finding.usable == usable
-    assert (finding.fix or "").startswith(fix)
-
-
-def test_python_can_missing(probed, system):
-    probed(fault="No module named 'can'")
-    finding = by_name(doctor.check_can())["python-can"]
-    assert not finding.usable and finding.fix == doctor.install("hardware")
 
 
 @pytest.mark.parametrize("missing", ["coacd", "numba", "pytetwild", "serial", "ray", None])
@@ -257,20 +248,3 @@ def test_the_extras_are_those_of_the_package():
     setup.read(Path(__file__).parents[3] / "setup.cfg")
     checked = {extra for extra, *_ in doctor.OPTIONAL} | {"ros", "hardware", "camera"}
     assert set(setup["options.extras_require"]) == checked | {"all", "dev", "peers"}
-
-
-@pytest.mark.parametrize(
-    ("probe", "files", "detail", "fix"),
-    [
-        ({"fault": "No module named 'pyrealsense2'"}, {}, "No module named", doctor.install("camera")),
-        ({"output": "D435"}, {}, "D435", None),
-        ({}, {}, "no RealSense camera", "connect the camera"),
-        ({}, {"sys/bus/usb/devices/2-1/idVendor": "8086\n"}, "may open", "sudo curl"),
-    ],
-)
-def test_camera(probed, system, probe, files, detail, fix):
-    probed(**probe)
-    system(files)
-    [finding] = doctor.check_camera()
-    assert finding.usable == (fix is None)
-    assert detail in finding.detail and (fix is None or fix in finding.fix)

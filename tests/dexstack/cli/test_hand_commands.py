@@ -1,35 +1,37 @@
 """``dexstack diagnose hand``, ``calibrate hand`` and ``bench hand`` against emulated hands."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from dexstack.hand.calibration import load_offsets
 
+pytest.importorskip("dynamixel_sdk")
 EMULATED = ("--interface", "emulated", "--seconds", "0.5")
+LEAP = ("--hand", "leap_right")
 
 
-def test_a_good_hand_passes_every_layer(dexstack):
-    code, results, err = dexstack("diagnose", "hand", *EMULATED, "--yes")
+def emulated(*arguments: str, hand: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Arguments of a command for an emulated hand with these faults."""
+    faults = (f"--emulator-arguments={' '.join(arguments)}",) if arguments else ()
+    return (*hand, "--interface", "emulated", *faults)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "serial", "identity"),
+    [
+        (("--hand", "right"), "EMU00001", "EMU00001, right, hardware 0x0402"),
+        (LEAP, "LEAP_EMULATED", "LEAP_EMULATED, 16 motors XC330-M288"),
+    ],
+    ids=["allegro", "leap"],
+)
+def test_commissioning_passes_every_layer_and_is_kept(dexstack, tmp_path, arguments, serial, identity):
+    here = (*arguments, "--all", "--yes", "--calibration-dir", str(tmp_path))
+    code, results, err = dexstack("diagnose", "hand", *EMULATED, *here)
     assert code == 0 and results["good"] and results["broken"] is None, err
-    assert [layer["name"] for layer in results["layers"]] == [
-        "interface",
-        "bus",
-        "identity",
-        "stream",
-        "motion",
-    ]
-    assert "EMU00001, right, hardware 0x0402" in results["layers"][2]["detail"]
-    assert "1 of 16 joints moved as they should" in results["layers"][4]["detail"]
-
-
-def test_commissioning_moves_every_joint_and_is_kept(dexstack, tmp_path):
-    code, results, err = dexstack(
-        "diagnose", "hand", *EMULATED, "--all", "--yes", "--calibration-dir", str(tmp_path)
-    )
-    assert code == 0 and "16 of 16 joints" in results["layers"][4]["detail"], err
-    assert [path.name for path in tmp_path.iterdir()] == ["EMU00001.commissioned.yaml"]
+    found = {layer["name"]: layer["detail"] for layer in results["layers"]}
+    assert list(found) == ["interface", "bus", "identity", "stream", "motion"]
+    assert identity in found["identity"] and "16 of 16 joints" in found["motion"]
+    assert "now" in err and [path.name for path in tmp_path.iterdir()] == [f"{serial}.commissioned.yaml"]
 
 
 @pytest.mark.parametrize(
@@ -57,31 +59,38 @@ def test_a_miswired_hand_is_not_called_good(dexstack, tmp_path, wiring, name):
             "switch the hand on",
         ),
         (("--interface", "pcan"), "interface", "pcan", "hardware/README.md"),
+        (LEAP, "interface", "/dev/ttyUSB0", ""),
+        (emulated("--hand left"), "identity", "this is a left hand", "hand:=left"),
+        (emulated("--over-temperature"), "identity", "over-temperature", "cool down"),
+        (emulated("--silent-finger 1"), "stream", "from finger 1", "cable"),
+        (emulated("--loss 0.02"), "stream", "incomplete", "termination"),
         (
-            ("--interface", "emulated", "--emulator-arguments=--hand left"),
+            emulated("--missing-motor 7", hand=LEAP),
+            "bus",
+            "motor 7 (mf_dip) does not answer",
+            "Dynamixel Wizard",
+        ),
+        (
+            emulated("--failing-motor 2", hand=LEAP),
             "identity",
-            "this is a left hand",
-            "hand:=left",
+            "motor 2 (if_pip) reports: overload",
+            "off and on",
         ),
         (
-            ("--interface", "emulated", "--emulator-arguments=--over-temperature"),
-            "identity",
-            "over-temperature",
-            "cool down",
+            (*emulated("--failing-motor 2", hand=LEAP), "--reboot"),
+            "reboot",
+            "not allowed to reboot motor 2 (if_pip)",
+            "--yes",
         ),
         (
-            ("--interface", "emulated", "--emulator-arguments=--silent-finger 1"),
-            "stream",
-            "from finger 1",
-            "cable",
+            (*emulated("--failing-motor 2", hand=LEAP), "--reboot", "--yes"),
+            "reboot",
+            "motor 2 (if_pip) reports: overload",
+            "off and on",
         ),
-        (
-            ("--interface", "emulated", "--emulator-arguments=--loss 0.02"),
-            "stream",
-            "incomplete",
-            "termination",
-        ),
-        (("--interface", "emulated"), "motion", "not allowed to move", "--yes"),
+        (emulated("--latency 0.016", hand=LEAP), "stream", "nothing from all motors", "latency_timer"),
+        (emulated("--corrupt 0.01", hand=LEAP), "stream", "complete sets", "latency_timer"),
+        (emulated(), "motion", "not allowed to move", "--yes"),
     ],
 )
 def test_it_stops_at_the_first_broken_layer_and_names_the_remedy(dexstack, arguments, broken, detail, remedy):
@@ -92,43 +101,27 @@ def test_it_stops_at_the_first_broken_layer_and_names_the_remedy(dexstack, argum
     assert all(layer["good"] for layer in results["layers"][:-1])
 
 
-def test_zero_offsets_are_measured_at_the_stops_and_kept(dexstack, tmp_path):
+@pytest.mark.parametrize(
+    ("hand", "serial"), [((), "EMU00001"), (LEAP, "LEAP_EMULATED")], ids=["allegro", "leap"]
+)
+def test_zero_offsets_are_measured_at_the_stops_and_kept(dexstack, tmp_path, hand, serial):
     offsets = np.linspace(-0.2, 0.2, 16)
-    zero = f"--plant swept --zero-offsets {' '.join(f'{x:.4f}' for x in offsets)}"
-    command = (
-        "calibrate",
-        "hand",
-        "--interface",
-        "emulated",
-        "--calibration-dir",
-        str(tmp_path),
-        "--seconds",
-        "20",
-    )
-    here = (*command, f"--emulator-arguments={zero}")
+    arguments = emulated("--plant swept --zero-offsets", *(f"{x:.4f}" for x in offsets), hand=hand)
+    here = ("calibrate", "hand", *arguments, "--calibration-dir", str(tmp_path), "--seconds", "20")
+    code, results, _ = dexstack(*here)
+    assert code == 1 and not results, "without consent"
     code, results, err = dexstack(*here, "--yes", "--dry-run")
     assert code == 0 and results["file"] is None and not list(tmp_path.iterdir()), err
     assert np.abs(results["held_out_deg"]).max() < 2.0
-    code, results, _ = dexstack(*here)
-    assert code == 1 and not results, "without consent"
-    code, results, err = dexstack(*here, "--yes")
-    assert code == 0 and results["serial"] == "EMU00001", err
-    np.testing.assert_allclose(load_offsets(tmp_path, "EMU00001"), offsets, atol=0.02)
-    code, results, err = dexstack(*here, "--yes")  # again, on top of the old ones
-    np.testing.assert_allclose(results["zero_offsets"], offsets, atol=0.02)
+    for _ in range(2):  # the second time on top of the first
+        code, results, err = dexstack(*here, "--yes")
+        assert code == 0 and results["serial"] == serial, err
+        np.testing.assert_allclose(load_offsets(tmp_path, serial), offsets, atol=0.02)
 
 
 def test_offsets_that_the_upper_stops_contradict_are_not_kept(dexstack, tmp_path):
-    command = (
-        "calibrate",
-        "hand",
-        "--interface",
-        "emulated",
-        "--calibration-dir",
-        str(tmp_path),
-        "--yes",
-        "--seconds",
-    )
+    command = ("calibrate", "hand", "--interface", "emulated", "--calibration-dir", str(tmp_path))
+    command += ("--yes", "--seconds")
     code, results, err = dexstack(*command, "1")
     assert code == 1 and results["file"] is None, err  # not moved
     gains = " ".join(["1"] * 6 + ["1.1"] + ["1"] * 9)
@@ -136,6 +129,11 @@ def test_offsets_that_the_upper_stops_contradict_are_not_kept(dexstack, tmp_path
     assert (
         code == 1 and not list(tmp_path.iterdir()) and int(np.argmax(np.abs(results["held_out_deg"]))) == 6
     ), err
+
+
+def test_an_interface_of_another_family_is_refused(dexstack):
+    code, _, err = dexstack("diagnose", "hand", *LEAP, "--interface", "socketcan")
+    assert code == 2 and "'leap_right' is not reached by socketcan: its interfaces are serial, pty" in err
 
 
 @pytest.mark.slow
@@ -160,5 +158,5 @@ def test_a_hand_s_answers_are_captured(dexstack, tmp_path):
     assert code == 0 and set(results["answers"]) >= {"080", "0E0", "200", "220"}, err
     lines = file.read_text().splitlines()
     assert len(lines) == results["frames"] and "200#R" in lines[0]
-    code, _, err = dexstack("capture", "hand", str(file), "--interface", "emulated", "--hand", "leap_right")
+    code, _, err = dexstack("capture", "hand", str(file), *emulated(hand=LEAP))
     assert code == 2 and "Allegro hands on CAN" in err

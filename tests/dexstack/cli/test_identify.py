@@ -116,24 +116,6 @@ def test_a_hand_is_excited_and_recorded(fitted, tmp_path, capsys):
     assert "excite.mcap exists already" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        ([], "identify needs either a recording, or --excite MODE to make one"),
-        (["some.npz", "--excite", "sim"], "identify needs either a recording, or --excite MODE to make one"),
-        (["--excite", "sim", "--up", "world", "--results", "."], "--up takes NAME=VALUE, got 'world'"),
-        (["--excite", "sim", "--up", "colour=red", "--results", "."], "unknown argument 'colour'"),
-        (["none.npz"], "cannot read the recording"),
-        (["none.npz", "--only", "colour"], "unknown quantity to identify 'colour'"),
-        (["none.npz", "--also", "com"], "unknown quantity to identify 'com'"),
-    ],
-)
-def test_bad_input_is_one_sentence(argv, message, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert main(["identify", *argv]) == 2
-    assert message in " ".join(capsys.readouterr().err.split())
-
-
 def test_a_graph_is_told_its_world(tmp_path):
     path = tmp_path / "world.yaml"
     path.write_text("mass: 1.5\n")

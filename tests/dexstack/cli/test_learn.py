@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 import yaml
 
-from dexstack.bags.definitions import full_definition
-from dexstack.bags.file import BagWriter, Topic
 from dexstack.cli.main import main
-from dexstack.model.hand import load_hand
-from dexstack.report.learning import interval, write_learning_plot
+from dexstack.report.learning import interval
 
 QUICK = ["--model", "dsdf", "--set", "horizon=2", "--set", "iterations=1", "--set", "epochs=2"]
 SHORT = ["learn", "palm_turn", "--start", "uninformed", "--steps", "150", "--every", "100", *QUICK]
@@ -77,90 +74,12 @@ def test_the_rollouts_it_recorded_teach_again_and_the_theta_it_saved_is_taken(le
     assert again[-1]["update"]["loss_after"] <= again[-1]["update"]["loss_before"]
 
 
-@pytest.mark.slow
-def test_a_bag_teaches_what_its_rollouts_do(learned, folder):
-    """The rollouts as messages in a bag: the same samples, but for the velocities, which are
-    difference quotients then."""
-    pytest.importorskip("rclpy")
-    from geometry_msgs.msg import PoseWithCovarianceStamped
-    from rclpy.serialization import serialize_message
-    from sensor_msgs.msg import JointState
-    from std_msgs.msg import String
-
-    names = list(load_hand("right").joint_names)
-    bag = BagWriter(folder / "rollouts.mcap")
-    types = {
-        "/rollout/state": "std_msgs/msg/String",
-        "/object_pose": "geometry_msgs/msg/PoseWithCovarianceStamped",
-    }
-    for topic in ("/rollout/state", "/joint_states", "/joint_command", "/object_pose"):
-        kind = types.get(topic, "sensor_msgs/msg/JointState")
-        bag.add_topic(Topic(topic, kind, "", full_definition(kind)))
-    with np.load(folder / "rollouts.npz") as recording:
-        rows = {name: recording[name] for name in recording.files}
-    for k, t in enumerate(rows["t"]):
-        pose = PoseWithCovarianceStamped()
-        p, q = pose.pose.pose.position, pose.pose.pose.orientation
-        p.x, p.y, p.z, q.w, q.x, q.y, q.z = map(float, rows["pose_WO"][k])
-        messages = {
-            "/rollout/state": String(
-                data=json.dumps({"phase": "running", "attempt": int(rows["rollout"][k]), "t": float(t)})
-            ),
-            "/joint_states": JointState(name=names, position=rows["q"][k].tolist()),
-            "/joint_command": JointState(name=names, position=rows["q_command"][k].tolist()),
-            "/object_pose": pose,
-        }
-        for topic, message in messages.items():
-            if topic == "/rollout/state":
-                if k and rows["rollout"][k] == rows["rollout"][k - 1]:
-                    continue
-            else:
-                message.header.stamp.sec, message.header.stamp.nanosec = divmod(round(1e9 * float(t)), 10**9)
-            bag.add(topic, k, k, serialize_message(message))
-    bag.close()
-    out = folder / "bag.json"
-    assert main([*SHORT, "--from", str(folder / "rollouts.mcap"), "--json", str(out)]) == 0
-    point = json.loads(out.read_text())["results"]["curves"][0]["points"][-1]
-    assert point["steps"] > 2 * steps_of(learned), "a recording has a transition for every sample"
-    assert point["update"]["loss_after"] < point["update"]["loss_before"]
-
-
-@pytest.mark.parametrize(
-    ("argv", "complaint"),
-    [
-        (["--from", "nowhere.mcap"], "cannot read the bag nowhere.mcap"),
-        (["--from", "nowhere.npz"], "cannot read the recording nowhere.npz"),
-        (["--require", "0.5"], "--require needs --evaluate"),
-        (["--from", "a.npz", "--repeat", "2"], "--from learns once"),
-        (["--start", "nobody"], "no θ 'nobody'"),
-        (["--object", "duck"], "unknown object 'duck'"),
-    ],
-)
-def test_unusable_input_is_one_sentence(argv, complaint, capsys, monkeypatch):
-    monkeypatch.setattr("dexstack.control.planners.gauss_newton.Mpc.warm_up", lambda *_: 0.0)
-    assert main(["learn", *argv]) == 2
-    err = capsys.readouterr().err
-    assert complaint in err and "Traceback" not in err
-
-
-def test_an_unknown_theta_is_refused_before_anything_runs(capsys):
-    assert main(["eval", "palm_turn", "--theta", "nobody"]) == 2
-    assert "no θ 'nobody'" in capsys.readouterr().err
-
-
 def test_the_interval_is_students():
     values = np.array([[1.0, 5.0], [2.0, 5.0], [3.0, 5.0]])
     mean, half = interval(values)
     np.testing.assert_allclose(mean, [2.0, 5.0])
     np.testing.assert_allclose(half, [4.30265 / np.sqrt(3), 0.0], rtol=1e-4)
     assert np.isnan(interval(values[:1])[1]).all()
-
-
-def test_the_picture_is_a_picture(tmp_path):
-    path = write_learning_plot(
-        tmp_path / "new" / "x.png", np.arange(3), {"rate": np.random.default_rng(0).random((2, 3))}, "title"
-    )
-    assert path.read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ import types
 
 import pytest
 
-from dexstack import __version__
 from dexstack.cli import main as cli
 from dexstack.errors import ConfigError
 
@@ -63,13 +62,6 @@ def test_wrong_usage_exits_2(command, argv, capsys):
         cli.main(argv)
     assert stop.value.code == 2
     assert "usage: dexstack" in capsys.readouterr().err
-
-
-def test_version(capsys):
-    with pytest.raises(SystemExit) as stop:
-        cli.main(["--version"])
-    assert stop.value.code == 0
-    assert capsys.readouterr().out == f"dexstack {__version__}\n"
 
 
 def test_help_names_every_command_and_imports_none_of_them():

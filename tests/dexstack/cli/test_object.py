@@ -71,20 +71,6 @@ def test_check_an_object_of_the_package(capsys):
     ]
 
 
-@pytest.mark.parametrize(
-    ("argv", "said"),
-    [
-        (["add", "none.stl"], "there is no mesh file none.stl"),
-        (["check", "none"], "unknown object 'none'"),
-        (["show", "none.yaml"], "none.yaml"),
-    ],
-)
-def test_what_is_not_there(argv, said, capsys):
-    assert main(["object", *argv]) == 2
-    printed = capsys.readouterr().err
-    assert said in printed and printed.count("\n") == 1
-
-
 def test_a_unit_in_doubt_is_refused_where_nobody_can_be_asked(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
     trimesh.creation.box((5, 5, 5)).export(tmp_path / "five.stl")

@@ -59,11 +59,6 @@ def test_json_to_a_file_leaves_the_table_on_stdout(tmp_path, capsys):
     assert json.loads(target.read_text())["seed"] is None
 
 
-def test_without_json_only_the_table_is_shown(capsys):
-    output.publish(parse(), "doctor", {"x": 1}, "all well")
-    assert capsys.readouterr().out == "all well\n"
-
-
 def test_json_flag_before_a_positional_argument_takes_it_as_a_file(tmp_path):
     assert parse("mpc", "--json").json == "-"
     assert parse("--json", "-", "mpc").what == "mpc"
@@ -80,9 +75,3 @@ def test_a_file_that_became_unusable_is_reported_in_one_sentence(tmp_path):
     (tmp_path / "out.json").mkdir()
     with pytest.raises(ConfigError, match=r"cannot write .*out\.json: Is a directory"):
         output.publish(args, "doctor", {})
-
-
-def test_progress_goes_to_stderr(capsys):
-    output.note("compiling")
-    captured = capsys.readouterr()
-    assert captured.out == "" and "compiling" in captured.err

@@ -42,51 +42,6 @@ def test_every_node_can_be_run_by_ros2_and_its_messages_are_declared():
     assert used <= {e.text for e in package.findall("exec_depend")}
 
 
-DISTRIBUTION = [
-    "builtin_interfaces",
-    "control_msgs",
-    "diagnostic_msgs",
-    "geometry_msgs",
-    "launch",
-    "launch_ros",
-    "lifecycle_msgs",
-    "rcl_interfaces",
-    "rclpy",
-    "ros2launch",
-    "rosgraph_msgs",
-    "rviz2",
-    "sensor_msgs",
-    "std_msgs",
-    "std_srvs",
-    "tf2_msgs",
-    "tf2_ros",
-    "trajectory_msgs",
-    "visualization_msgs",
-]
-"""Keys in rosdistro's distribution.yaml of Jazzy and Kilted, on 2026-08-22."""
-PYTHON = [
-    "can",
-    "hypothesis",
-    "matplotlib",
-    "msgpack",
-    "numpy",
-    "opencv",
-    "packaging",
-    "pil",
-    "pytest",
-    "rich",
-    "scipy",
-    "yaml",
-]
-"""Keys, after python3-, in its rosdep/python.yaml, for Debian and Ubuntu."""
-
-
-def test_every_key_of_package_xml_is_in_rosdistro():
-    package = ElementTree.parse(ROOT / "package.xml").getroot()
-    keys = [e.text for e in package if e.tag.endswith("depend")]
-    assert sorted(keys) == sorted([*DISTRIBUTION, *(f"python3-{name}" for name in PYTHON)])
-
-
 def test_every_requirement_is_pinned():
     lines = [
         line

@@ -1,7 +1,5 @@
 """``dexstack replay`` of recordings; bags are in tests/dexstack/nodes/test_bags.py."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -35,8 +33,7 @@ def keep(folder: Path, task: str = "palm_turn", **changes) -> Path:
     return path
 
 
-@pytest.mark.parametrize("task", ["palm_turn", "three_ball"])
-@pytest.mark.parametrize("whole_folder", [True, False])
+@pytest.mark.parametrize(("task", "whole_folder"), [("palm_turn", True), ("three_ball", False)])
 def test_a_recording_is_drawn_again(task, whole_folder, tmp_path, capsys):
     path, film = keep(tmp_path / "trial", task), tmp_path / "again.gif"
     file = path.parent if whole_folder else path

@@ -21,8 +21,3 @@ def test_a_scene_file_becomes_a_page(tmp_path):
         assert row["contacts"] >= 1 and row["trouble"] == ""
         assert row["force_N"] == pytest.approx(0.5 * 9.81, rel=0.2)
         assert 0.0 < row["depth_m"] < 2e-3 and row["step_s"] > 0.0
-
-
-def test_bad_input_is_one_sentence(tmp_path, capsys):
-    assert main(["view", str(tmp_path / "none.xml")]) == 2
-    assert capsys.readouterr().err == f"dexstack view: there is no model file {tmp_path / 'none.xml'}\n"

@@ -1,7 +1,5 @@
 """Distances by coal."""
 
-from __future__ import annotations
-
 import coal
 import numpy as np
 import trimesh

@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 from scipy.special import logsumexp
 
-from dexstack.contact.contact import GROUND, Contacts, empty_contacts
+from dexstack.contact.contact import Contacts, empty_contacts
 from dexstack.contact.detector import ContactDetector, DetectorParams
 from dexstack.contact.query_points import robot_query_points
 from dexstack.contact.support import SUPPORT_SLOTS
@@ -99,8 +99,8 @@ def test_normals_are_unit_and_outward(hand, detector):
         assert np.all(farther > nearer)
 
 
-@pytest.mark.parametrize("capacity", [6, 36])
-def test_the_set_has_its_capacity_and_its_types(hand, capacity):
+def test_the_set_has_its_capacity_and_its_types(hand):
+    capacity = 6
     small = ContactDetector(hand, load_object("cube"), DetectorParams(capacity=capacity))
     found = small.detect(np.array([0, 0, 0.0393, 1, 0, 0, 0]), hand.home)
     assert [(a.shape, a.dtype, type(a)) for a in found] == [
@@ -216,9 +216,3 @@ def test_it_is_compiled_once(hand, detector, compilations):
     for pose, q in states(hand, 5, 7):
         detector.detect(pose.astype(np.float32), q)
     assert len(compilations) == before
-
-
-def test_empty_contacts_are_inactive_and_finite():
-    empty = empty_contacts(5)
-    assert not empty.active.any() and np.all(empty.phi == 1.0) and np.all(empty.link == GROUND)
-    np.testing.assert_array_equal(np.linalg.norm(empty.nhat_W, axis=1), 1.0)

@@ -61,11 +61,6 @@ def test_query_spheres_touch_the_surface_from_inside_and_cover_it(kind):
     assert gap.max() < limit
 
 
-def test_an_unknown_shape_is_rejected():
-    with pytest.raises(ValueError, match="cone"):
-        shape_points(Shape("cone", np.ones(2), np.zeros(3), np.eye(3)), SPACING)
-
-
 @pytest.mark.parametrize("side", HANDS)
 def test_every_link_of_the_hand_has_query_points(side):
     hand = load_hand(side)

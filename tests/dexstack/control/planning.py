@@ -1,7 +1,5 @@
 """Planners for tests: the palm task with the cube at rest, short horizons that compile fast."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

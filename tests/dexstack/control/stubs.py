@@ -1,7 +1,5 @@
 """Stand-ins for the parts of a controller, without a planner."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from dexstack.contact.contact import empty_contacts

@@ -134,28 +134,27 @@ def test_without_contact_displacement_is_force_over_stiffness(name):
     np.testing.assert_allclose(dq, b / np.asarray(problem.Q), atol=1e-9)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_frictionless_block_slides_freely_and_comes_down_by_its_gap(name):
-    gap = 0.01
-    dq = solve(name, block(0.0), push(1.0), np.array([gap]), **EXACT | {"cf_gain": 0.25})
-    np.testing.assert_allclose(dq[:3], [1.0 / MASS_TERM, 0.0, -gap], atol=1e-4)
+SLIDES = (3.0 - 0.5 * WEIGHT) / (MASS_TERM * (1 + 0.5**2))
+"""Displacement of a block with μ = 0.5 under a force of 3: (F − μW) / (M (1 + μ²))."""
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n != "cf"])
-def test_a_sliding_block_loses_the_friction_of_its_weight(name):
-    """One face of the pyramid: dq = (F − μW) / (M (1 + μ²)) (1, μ), the plane's reaction of the
-    convex friction model."""
-    mu, F = 0.5, 3.0
-    dq = solve(name, block(mu), push(F), np.zeros(1), **EXACT)
-    x = (F - mu * WEIGHT) / (MASS_TERM * (1 + mu**2))
-    np.testing.assert_allclose(dq[:3], [x, 0.0, mu * x], atol=1e-4)
-
-
-@pytest.mark.parametrize("name", [n for n in NAMES if n not in EXPLICIT])
-def test_a_sticking_block_does_not_move(name):
-    """|F| < μ W, which closed forms cannot hold: several faces are active."""
-    dq = solve(name, block(0.5), push(0.6, -0.2), np.zeros(1), **EXACT)
-    np.testing.assert_allclose(dq[:3], 0.0, atol=1e-4)
+@pytest.mark.parametrize(
+    ("name", "mu", "b", "gap", "expected"),
+    [
+        # without friction it slides freely and comes down by its gap
+        *((name, 0.0, push(1.0), 0.01, (1.0 / MASS_TERM, 0.0, -0.01)) for name in NAMES),
+        # sliding, it loses the friction of its weight: one face of the pyramid with the plane's
+        # reaction of the convex friction model, along (1, μ)
+        *((name, 0.5, push(3.0), 0.0, (SLIDES, 0.0, 0.5 * SLIDES)) for name in NAMES if name != "cf"),
+        # |F| < μ W sticks, which closed forms cannot hold: several faces are active
+        *((name, 0.5, push(0.6, -0.2), 0.0, (0.0, 0.0, 0.0)) for name in NAMES if name not in EXPLICIT),
+    ],
+)
+def test_a_block_on_a_plane(name, mu, b, gap, expected):
+    """It slides freely, loses the friction of its weight, or sticks."""
+    exact = EXACT if mu else EXACT | {"cf_gain": 0.25}
+    dq = solve(name, block(mu), b, np.array([gap]), **exact)
+    np.testing.assert_allclose(dq[:3], expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -41,14 +41,6 @@ def test_the_state_is_of_the_time_of_the_joint_angles_and_unchanged_without_moti
     assert [predictor.predict(seen, q, 1.03).t for q in (HOME, HOME + 0.01)] == [1.03, 1.03]
 
 
-def test_an_untouched_object_does_not_move(predictor, detector):
-    pose_WO = np.array([0.0, 0.0, 0.5, 1.0, 0.0, 0.0, 0.0])
-    seen = Observation(0.0, pose_WO, HOME, empty_contacts(detector.params.capacity))
-    ahead = predictor.predict(seen, HOME + 0.05, 0.0)
-    np.testing.assert_allclose(ahead.pose_WO, pose_WO, atol=1e-6)
-    np.testing.assert_array_equal(ahead.q, HOME + 0.05)
-
-
 @pytest.fixture(scope="module")
 def touched(detector):
     """An object in the air whose centre a fingertip points at and touches, the way from object to

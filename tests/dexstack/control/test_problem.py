@@ -187,15 +187,6 @@ def test_integration_agrees_with_scipy(angle):
         np.testing.assert_allclose(ours * np.sign(ours @ theirs), theirs, atol=1e-12)
 
 
-def test_integration_stays_unit_over_many_steps_in_single_precision():
-    quat = jnp.asarray([1, 0, 0, 0], jnp.float32)
-    step = jnp.asarray([0.01, -0.02, 0.015], jnp.float32)
-    quat = jax.lax.fori_loop(0, 5000, lambda _, q: integrate_quaternion(q, step), quat)
-    assert quat.dtype == jnp.float32 and np.linalg.norm(quat) == pytest.approx(1.0, abs=1e-6)
-    exact = Rotation.from_rotvec(5000 * np.asarray(step, float)).as_quat(scalar_first=True)
-    assert abs(exact @ np.asarray(quat, float)) == pytest.approx(1.0, abs=1e-4)
-
-
 @pytest.mark.parametrize("angle", [0.0, 1e-7, 1e-3, 0.5])
 def test_integration_has_the_derivative_of_the_exponential(angle):
     quat, rotation = unit(np.array([0.3, -0.5, 0.7, 0.2])), angle * unit(np.array([1.0, 2.0, -1.0]))
@@ -222,13 +213,3 @@ def test_a_free_joint_moves_as_its_spring_and_damper():
         q += h / n * k * (u - q) / d
     b = force(theta, jnp.full(16, u))
     assert float(b[OBJECT_DOF] / (theta.stiffness[0] / theta.cover[0])) == pytest.approx(q, rel=1e-4)
-
-
-def test_a_free_object_falls_by_gravity_over_its_scaled_inertia():
-    h, scale = 0.1, 10.0
-    theta = physical_params(0.2, np.diag([1e-4, 2e-4, 3e-4]), 0.5, np.ones(16), np.ones(16), h, scale, 100.0)
-    scene = Scene(0)
-    problem = scene.problem(jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), theta))
-    dq = np.asarray(force(theta, jnp.zeros(16))) / np.asarray(problem.Q)
-    np.testing.assert_allclose(dq[:6], [0, 0, -9.81 * h**2 / scale, 0, 0, 0], rtol=1e-5)
-    np.testing.assert_allclose(problem.Q[3:6], scale * np.array([1e-4, 2e-4, 3e-4]) / h**2, rtol=1e-5)

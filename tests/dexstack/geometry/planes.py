@@ -1,7 +1,5 @@
 """Errors of support planes, for the tests of planes, C-SDF and detector."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -45,18 +45,30 @@ def test_every_task_reads_its_own_files_with_every_plant_and_planner(task):
         assert settings[PlannerParams].planner == planner
 
 
-def test_the_learner_reads_its_parameters_from_the_tasks_file():
-    palm, balls = (read_settings(Spec(task))[LearnerParams] for task in ("palm_turn", "three_ball"))
-    assert palm.joint_loss == LearnerParams.joint_loss and balls.joint_loss == 4e4
-    assert balls.mass_prior == 0.2
+PALM = read_settings(Spec())
 
 
-def test_continuous_rotation_reads_the_file_of_its_base_first():
-    palm, continuous = (read_settings(Spec(task))[PalmWeights] for task in ("palm_turn", "continuous"))
-    assert (
-        continuous.position_weight == 3 * palm.position_weight
-        and continuous.contact_weight == palm.contact_weight
-    )
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (Spec(), {LearnerParams: {"joint_loss": LearnerParams.joint_loss}, Pushes: {"push_speed": 0.0}}),
+        (Spec("three_ball"), {LearnerParams: {"joint_loss": 4e4, "mass_prior": 0.2}}),
+        (
+            Spec("continuous"),  # reads the file of its base first
+            {
+                PalmWeights: {
+                    "position_weight": 3 * PALM[PalmWeights].position_weight,
+                    "contact_weight": PALM[PalmWeights].contact_weight,
+                }
+            },
+        ),
+        (Spec(overrides=(("push_speed", 0.1),)), {Pushes: {"push_speed": 0.1}}),
+    ],
+)
+def test_parameters_come_from_the_files_of_the_task(spec, expected):
+    settings = read_settings(spec)
+    for block, values in expected.items():
+        assert {name: getattr(settings[block], name) for name in values} == values
 
 
 def test_a_planner_adds_its_files_after_those_of_the_task():
@@ -112,11 +124,6 @@ def test_a_hand_names_the_planner_of_objects_without_a_start_for_it(tmp_path):
     hand.write_text(hand.read_text().replace("family: other", "family: allegro"))
     assert chosen_planner(asks) == "gauss_newton"  # the cube has a start for that family, which names none
     assert chosen_planner(Spec(hand="leap_right")) == "gauss_newton"
-
-
-def test_pushes_are_enabled_by_an_override():
-    assert read_settings(Spec())[Pushes].push_speed == 0.0
-    assert read_settings(Spec(overrides=(("push_speed", 0.1),)))[Pushes].push_speed == 0.1
 
 
 @pytest.mark.parametrize(

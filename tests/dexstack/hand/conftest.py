@@ -1,24 +1,18 @@
 """Fixtures of the hand tests: a bus, emulated hands and drivers on it."""
 
-from __future__ import annotations
-
 import itertools
 import os
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # for what the tests share
-from emulated import HAND, PATIENT, SERVO, Emulator, Tap, Watch
 
 from dexstack.hand.allegro.can_hand import CanHand
 from dexstack.hand.params import BusParams, CanHandParams
 from dexstack.hand.servo import ServoLaw
 from dexstack.hand.watch import WatchParams
 from dexstack.process.realtime import drop_realtime
+from tests.dexstack.hand.emulated import HAND, PATIENT, SERVO, Emulator, Watch
 
 _channels = itertools.count()
 
@@ -64,10 +58,3 @@ def driver(bus: BusParams) -> Callable[..., Watch]:
         return Watch(link, ServoLaw(HAND, SERVO, watch=WatchParams(frozen_ticks=1_000_000)))
 
     return make
-
-
-@pytest.fixture
-def tap(bus: BusParams) -> Iterator[Tap]:
-    tap = Tap(bus)
-    yield tap
-    tap.close()

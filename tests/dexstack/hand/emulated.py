@@ -1,7 +1,5 @@
 """An emulated hand in a process of its own, and a driver in front of it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket
@@ -15,11 +13,10 @@ import numpy as np
 import pytest
 
 from dexstack.hand.allegro.bus import CanBus
-from dexstack.hand.allegro.can_hand import CanHand
 from dexstack.hand.allegro.protocol import Frame
 from dexstack.hand.driver import HandDriver
 from dexstack.hand.params import BusParams
-from dexstack.hand.servo import ServoLaw, ServoParams
+from dexstack.hand.servo import ServoParams
 from dexstack.model.hand import load_hand
 
 HAND = load_hand("right")
@@ -44,20 +41,11 @@ def until(condition: Callable[[], Any], timeout: float, what: str) -> Any:
     pytest.fail(f"waited {timeout:g} s for {what}")
 
 
-class Emulator:
-    """The process, its standard input and its answers."""
+class HandProcess:
+    """An emulated hand in a process of its own, its standard input and its answers."""
 
-    def __init__(self, bus: BusParams, *arguments: str) -> None:
-        self.bus = bus
-        command = [
-            sys.executable,
-            "-m",
-            "dexstack.hand.emulated.allegro",
-            "--interface",
-            bus.interface,
-            "--channel",
-            bus.channel,
-        ]
+    def __init__(self, module: str, channel: str, *arguments: str) -> None:
+        command = [sys.executable, "-m", f"dexstack.hand.emulated.{module}", "--channel", channel]
         self.process = subprocess.Popen(
             [*command, "--plant", "standing", *arguments],
             stdin=subprocess.PIPE,
@@ -72,37 +60,29 @@ class Emulator:
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
 
+    def close(self) -> None:
+        if self.process.poll() is None:
+            assert self.set()["over_limit"] == 0, "a torque above a limit was on the bus"
+            self.process.stdin.close()
+            assert self.process.wait(10.0) == 0
+        self.process.stdout.close()
+
+
+class Emulator(HandProcess):
+    """An emulated Allegro hand on a bus."""
+
+    def __init__(self, bus: BusParams, *arguments: str) -> None:
+        super().__init__("allegro", bus.channel, "--interface", bus.interface, *arguments)
+
     def wait_limp(self, start: float) -> None:
         """The motors must lose their torque; how soon after ``start`` depends on what else the
         machine does, and is printed only."""
         state = until(lambda: s if (s := self.set())["limp"] else None, 10.0, "the hand to go limp")
         print(f"limp after {1e3 * (state['limp_since'] - start):.1f} ms")
 
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        self._close_pipes()
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            assert self.set()["over_limit"] == 0, "a torque above a limit was on the bus"
-            self.process.stdin.close()
-            assert self.process.wait(5.0) == 0
-            self._close_pipes()
-
-    def _close_pipes(self) -> None:
-        self.process.stdin.close()
-        self.process.stdout.close()
-
 
 class Watch(HandDriver):
-    """A driver in its thread that remembers its turns and is sent a command at 50 Hz while
-    ``pushing``."""
-
-    def __init__(self, link: CanHand, servo: ServoLaw) -> None:
-        super().__init__(link, servo)
-        self.turns: list = []
-        self.on_turn = self.turns.append
+    """A driver in its thread that can be sent commands at 50 Hz."""
 
     def push(self, seconds: float, q: np.ndarray = PUSH) -> None:
         end = time.monotonic() + seconds

@@ -1,28 +1,25 @@
 """A driver in front of emulated LEAP motors in simulated time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.dexstack.hand.stepped import IN_SIMULATED_TIME, Stepped
+
 pytest.importorskip("dynamixel_sdk")
 
-from dexstack.hand.driver import HandDriver
 from dexstack.hand.emulated.dynamixel import EmulatedMotors
 from dexstack.hand.emulated.leap import SimulatedLine
 from dexstack.hand.emulated.plant import WEIGHTLESS, HandPlant
 from dexstack.hand.leap.dynamixel_hand import LeapHand
-from dexstack.hand.link import FaultKind
 from dexstack.hand.links import wiring_of
 from dexstack.hand.params import BusParams, CanHandParams, EmulatedHandParams, MotorParams
-from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
+from dexstack.hand.servo import ServoLaw, ServoParams
 from dexstack.hand.watch import WatchParams
 from dexstack.model.hand import load_hand
 
 LEAP = load_hand("leap_right")
-PERIOD = 0.003
 TARGET = LEAP.home + np.where(LEAP.home < 0.5 * (LEAP.lower + LEAP.upper), 0.2, -0.2)
 """Away from the nearer limits."""
 
@@ -42,53 +39,20 @@ def line(
 
 def link(on: SimulatedLine, motors: MotorParams | None = None, **params: Any) -> LeapHand:
     """A driver's link to them."""
-    settings = CanHandParams(**{"realtime_priority": 0, "calibration_dir": "/nonexistent", **params})
+    settings = CanHandParams(**{**IN_SIMULATED_TIME, **params})
     return LeapHand(LEAP, BusParams("pty", "/emulated"), settings, motors, on.open)
 
 
-class Driven(HandDriver):
-    """A driver that is its own thread."""
+class Driven(Stepped):
+    """A driver of a line with emulated motors."""
+
+    target = back = TARGET
 
     def __init__(self, on: SimulatedLine, motors: MotorParams | None = None, **params: Any) -> None:
         watch = wiring_of(LEAP).watch(WatchParams())
-        super().__init__(link(on, motors, **params), ServoLaw(LEAP, ServoParams(), None, watch))
-        self.on = on
-
-    def __enter__(self) -> Driven:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-        assert self.on.hand.over_limit == 0, "a current above its limit was on the line"
-
-    def push(self, seconds: float, q: np.ndarray = TARGET) -> None:
-        """Command ``q`` for so long, or until there is a fault."""
-        end = self.on.t + seconds
-        while self.on.t < end and self.fault is None:
-            self.command(q)
-            self.turn(PERIOD)
-
-    def wait_fault(self, kind: FaultKind, seconds: float = 2.0) -> None:
-        """The fault must come while the hand is pushed, and the torque must go off."""
-        self.push(seconds)
-        assert self.fault is not None, "no fault"
-        assert self.fault.kind is kind and self.fault.remedy, f"{self.fault.kind}: {self.fault}"
+        super().__init__(on, link(on, motors, **params), ServoLaw(LEAP, ServoParams(), None, watch))
 
     def off(self) -> bool:
         """Whether the motors lost all torque within 50 ms."""
-        end = self.on.t + 0.05
-        while self.on.t < end:
-            self.turn(PERIOD)
+        self.run(0.05)
         return not self.on.hand.servo
-
-    def recover(self) -> None:
-        """On request, and with a new command only."""
-        self.enable()
-        assert self.fault is None and self.on.hand.servo and self.on.set()["limp"]
-        self.push(0.15)
-        assert self.fault is None and self.servo.mode is ServoMode.TRACK and not self.on.set()["limp"]

@@ -1,7 +1,5 @@
 """One publisher of joint commands at a time."""
 
-from __future__ import annotations
-
 from dexstack.hand.arbiter import REMEMBERED, Arbiter
 
 

@@ -1,14 +1,10 @@
 """Frames captured on real Allegro hands against the decoder, the driver and the emulated hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from emulated import HAND
-from wired import Driven
 
 from dexstack.hand.allegro import protocol
 from dexstack.hand.allegro.capture import capture, contents, read_capture, write_capture
@@ -19,6 +15,8 @@ from dexstack.hand.emulated.lockstep import LockstepComputer
 from dexstack.hand.emulated.plant import WEIGHTLESS, HandPlant
 from dexstack.hand.params import BusParams, FaultParams
 from dexstack.hand.servo import ServoMode
+from tests.dexstack.hand.emulated import HAND
+from tests.dexstack.hand.wired import Driven
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "allegro"
 V4 = FOLDER / "v4-right.log"
@@ -116,12 +114,6 @@ def test_parameters_say_which_status_bits_are_faults(status, params, driven):
         assert not on.hand.servo
 
 
-def test_the_period_of_temperatures_is_a_parameter():
-    on = replayed({}, HAND.home)
-    with Driven(on, temperature_period=1000):
-        assert on.set()["periods"] == [3, 0, 1000]
-
-
 def test_joint_angles_that_do_not_come_by_themselves_are_requested():
     on = replayed({}, HAND.home, silent_while_off=True)
     hand = Driven(on)
@@ -131,13 +123,9 @@ def test_joint_angles_that_do_not_come_by_themselves_are_requested():
         hand.enable()
         hand.push(0.3)
         assert hand.fault is None and hand.servo.mode is ServoMode.TRACK
-        assert not any(f.remote and 0x20 <= f.id >> 2 < 0x24 for f in heard(on, hand)), "only while it is off"
-
-
-def heard(on: LockstepComputer, hand: Driven) -> list[Frame]:
-    on.heard = []
-    hand.push(0.1)
-    return on.heard
+        on.heard = []
+        hand.push(0.1)
+        assert not any(f.remote and 0x20 <= f.id >> 2 < 0x24 for f in on.heard), "only while it is off"
 
 
 def test_a_capture_of_an_emulated_hand_is_replayed(tmp_path):

@@ -1,27 +1,23 @@
 """The driver in front of emulated LEAP motors: start-up, torques, every fault, every way out."""
 
-from __future__ import annotations
-
+import struct
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from motors import LEAP, PERIOD, TARGET, Driven, line, link
 
-from dexstack.errors import ConfigError
 from dexstack.hand.emulated.plant import WEIGHTLESS, HandPlant
 from dexstack.hand.leap import protocol as dynamixel
+from dexstack.hand.leap.dynamixel_hand import LeapHand
 from dexstack.hand.leap.line import LineError
 from dexstack.hand.leap.protocol import Decoder, Instruction, Packet, Table, encode
-from dexstack.hand.link import FaultKind, HandFault, Link
-from dexstack.hand.params import MotorParams
+from dexstack.hand.link import FaultKind, HandFault
+from dexstack.hand.params import BusParams, CanHandParams, MotorParams
 from dexstack.hand.servo import ServoMode
+from tests.dexstack.hand.motors import LEAP, TARGET, Driven, line, link
+from tests.dexstack.hand.stepped import PERIOD
 
 KT = dynamixel.MOTORS["XC330-M288"].torque_constant
-
-
-def test_it_is_a_link():
-    assert isinstance(link(line()), Link)
 
 
 def test_start_up_leaves_torque_on_without_current_and_close_takes_it_away():
@@ -196,6 +192,48 @@ def test_every_fault_ends_with_its_name_and_the_torque_off(name):
         driver.recover()
 
 
+def test_a_motor_that_protected_itself_stays_off_until_a_reboot_that_a_person_asks_for():
+    on = line()
+    with Driven(on) as driver:
+        driver.push(0.2)
+        on.set(failing_motor=1, overloaded_motor=9)
+        driver.wait_fault(FaultKind.MOTOR)
+        on.set(failing_motor=-1, overloaded_motor=-1)
+        for _ in range(2):
+            with pytest.raises(HandFault, match=r"motor 0 \(if_rot\) reports: overload") as caught:
+                driver.enable()
+            assert "diagnose hand --reboot" in caught.value.remedy, "enable reboots nothing"
+        driver.link.identify()
+        assert driver.link.latched == ["motor 0 (if_rot)", "motor 8 (rf_rot)"]
+        driver.link.reboot()
+        assert driver.link.latched == [] and not on.hand.servo, "a reboot switches nothing on"
+        driver.recover()
+
+
+def test_a_reboot_does_not_hide_a_cause_that_stays():
+    on = line(failing_motor=3, motor_error=4)
+    hand = link(on)
+    hand.identify()
+    with pytest.raises(HandFault, match=r"motor 3 \(if_dip\) reports: overheating"):
+        hand.reboot()
+    on.set(missing_motor=3)
+    with pytest.raises(HandFault, match=r"motor 3 \(if_dip\) does not answer 2 s after its reboot"):
+        hand.reboot()
+    hand.close()
+
+
+def test_motors_that_swing_a_finger_are_softer_as_in_the_makers_software():
+    on = line()
+    with Driven(on):
+        pass
+    body = struct.pack("<HH", *Table.GAINS)
+    for motor, name in zip(dynamixel.MOTOR_IDS, LEAP.joint_names, strict=True):
+        on.hand.receive(encode(Packet(motor, Instruction.READ, body)), on.t)
+        (answer,) = Decoder().feed(on.hand.due(on.t + 0.1))
+        expected = (150, 0, 450) if name in ("if_rot", "mf_rot", "rf_rot") else (200, 0, 600)
+        assert tuple(np.frombuffer(answer.body[1:], "<u2")) == expected, name
+
+
 @pytest.mark.parametrize(
     "faults",
     [{"corrupt": 0.003}, {"lost_bytes": 0.003}, {"loss": 0.003}, {"jitter": 0.002}, {"encoder_noise": 5e-4}],
@@ -273,10 +311,6 @@ def test_a_stop_while_it_is_started():
     hand.close()
 
 
-def test_reading_before_there_is_a_line_says_nothing():
-    assert link(line()).read(0.001) is None
-
-
 def test_a_motor_whose_torque_goes_on_with_a_goal_is_refused():
     on = line()
     body = Table.DRIVE_MODE.address.to_bytes(2, "little") + bytes((dynamixel.ON_BY_GOAL,))
@@ -289,24 +323,9 @@ def test_a_motor_whose_torque_goes_on_with_a_goal_is_refused():
     assert caught.value.kind is FaultKind.WRONG_HAND
 
 
-def test_an_unknown_motor_and_an_unknown_port():
-    from dexstack.hand.leap.dynamixel_hand import LeapHand
-    from dexstack.hand.params import BusParams, CanHandParams
-
-    with pytest.raises(ConfigError, match="unknown motor 'AX-12'"):
-        link(line(), MotorParams(motor="AX-12"))
+def test_a_port_that_does_not_exist():
     hand = LeapHand(LEAP, BusParams("serial", "/dev/no_such_port"), CanHandParams(realtime_priority=0))
     with pytest.raises(HandFault, match="there is no /dev/no_such_port") as caught:
         hand.open()
     assert caught.value.kind is FaultKind.BUS and "by-id" in caught.value.remedy
     hand.close()
-
-
-def test_status_says_who_it_is():
-    on = line()
-    with Driven(on) as driver:
-        driver.push(1.0)
-        status = driver.link.status()
-        assert status["serial"] == "LEAP_EMULATED" and status["servo_on"] and status["temperature_15"] == 40
-        assert status["lowest_supply"] == pytest.approx(5.0) and driver.link.temperatures == [40] * 16
-        assert "16 motors XC330-M288, firmware 52, 40 °C, 5.0 V, not calibrated" in driver.link.introduction()

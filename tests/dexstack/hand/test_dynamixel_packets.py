@@ -1,8 +1,6 @@
 """Packets against the examples of the Dynamixel protocol 2.0 e-manual, and against
 dynamixel-sdk."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
@@ -122,7 +120,7 @@ class Recorded:
 @given(HARD.filter(lambda data: b"\xff\xff\xfd" not in data))
 def test_the_sdk_sends_what_we_read(data):
     """But for a header inside, which the SDK sends as it is: its addStuffing returns the longer
-    packet, and nobody takes it."""
+    packet, which no motor accepts."""
     sdk = pytest.importorskip("dynamixel_sdk")
     port = Recorded()
     sdk.PacketHandler(2.0).writeTxOnly(port, 7, 100, len(data), list(data))
@@ -139,14 +137,6 @@ def test_the_sdk_reads_what_we_send(data):
     sdk = pytest.importorskip("dynamixel_sdk")
     read, result, error = sdk.PacketHandler(2.0).readRx(Recorded(status(7, data, 0x80)), 7, len(data))
     assert (bytes(read), result, error) == (data, sdk.COMM_SUCCESS, 0x80)
-
-
-def test_no_command_holds_what_the_sdk_would_have_to_stuff():
-    """Two bytes at the upper end of a position are zero over a whole turn, as in a current that is
-    positive."""
-    hand = load_hand("leap_right")
-    counts = np.concatenate([dynamixel.angle_to_counts(limit) for limit in (hand.lower, hand.upper)])
-    assert counts.min() >= 0 and counts.max() < 1 << 16
 
 
 @pytest.mark.parametrize("side", ["right", "left"])

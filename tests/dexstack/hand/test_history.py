@@ -1,7 +1,5 @@
 """Joint angles at a time between two samples."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,14 +1,11 @@
-"""The driver against a V4 and a V5 that are written down in bytes here and nowhere else: nothing of
-the protocol module plays the hand."""
-
-from __future__ import annotations
+"""The driver against a V4 and a V5 written down in bytes: the hand of these tests uses nothing of the
+protocol module."""
 
 import threading
 
 import can
 import numpy as np
 import pytest
-from emulated import HAND
 
 from dexstack.errors import ConfigError
 from dexstack.hand.allegro.can_hand import CanHand
@@ -28,8 +25,7 @@ RAW = [1000, 2000, 3000, 4000, -1000, -2000, -3000, -4000, 0, 1, -1, 4096, 4700,
 
 
 class LiteralHand(threading.Thread):
-    """Answers by a table of bytes, and writes down every frame it hears: a V4 that says whether its
-    servo is on."""
+    """Answers by a table of bytes, and records every frame: a V4 that reports whether its servo is on."""
 
     infos: tuple[str, str] | None = INFO_OFF, INFO_ON
     serial, warmth = SERIAL, "2d2e2f30"
@@ -95,96 +91,70 @@ def hand(request):
     one.bus.shutdown()
 
 
-def driver(hardware="V4"):
-    params = CanHandParams(hardware=hardware, realtime_priority=0, feedback_timeout=1.0, answer_timeout=1.0)
-    return CanHand("right", BusParams("virtual", "literal"), params)
-
-
-def test_start_angles_torques_and_end_byte_by_byte(hand):
-    link = driver()
-    try:
-        link.start()
-        assert (link.serial, link.side) == ("SAG01234", "right") and link.info.temperature == 54
-        for _ in range(3):
-            feedback = link.read(0.5)
-        np.testing.assert_allclose(feedback.q, np.radians(np.array(RAW) * 333.3 / 65536.0), atol=1e-12)
-        assert link.temperatures[4:8] == [45, 46, 47, 48] and link.temperatures[0] == 0
-        hand.heard.clear()
-        tau = np.zeros(16)
-        tau[[0, 5, 12, 15]] = (
-            0.1,
-            -0.2,
-            1.0,
-            -1.0,
-        )  # 120, -240; the last two are beyond the limits 525 and 270
-        link.write(tau)
-    finally:
-        link.close()
-    frames = [frame for frame in hand.heard if not frame[2]]
-    assert frames[:4] == [
-        (0x180, "7800000000000000", False),
-        (0x184, "000010ff00000000", False),
-        (0x188, "0000000000000000", False),
-        (0x18C, "0d0200000000f2fe", False),
-    ]
-    assert (0x204, "000000000000", False) in frames and frames[-1][0] == 0x104, (
-        "period 0, and the servo is off at the end"
-    )
-
-
-def test_the_start_in_the_order_of_the_fact_sheet(hand):
-    link = driver()
-    try:
-        link.start()
-    finally:
-        link.close()
-    order = [identifier for identifier, _, _ in hand.heard]
-    first = {identifier: order.index(identifier) for identifier in (0x180, 0x104, 0x200, 0x220, 0x204, 0x100)}
-    assert sorted(first, key=first.__getitem__) == [0x180, 0x104, 0x200, 0x220, 0x204, 0x100]
-    assert (0x204, "03000000c800", False) in hand.heard, "angles every 3 ms, temperatures every 200 ms"
-    assert all(
-        data == "0000000000000000" for identifier, data, _ in hand.heard if 0x180 <= identifier <= 0x18C
-    )
+@pytest.fixture
+def link(hand):
+    """A link to the hand, of its generation."""
+    name = "V5" if isinstance(hand, LiteralV5) else "V4"
+    params = CanHandParams(hardware=name, realtime_priority=0, feedback_timeout=1.0, answer_timeout=1.0)
+    one = CanHand("right", BusParams("virtual", "literal"), params)
+    yield one
+    one.close()
 
 
 @pytest.mark.parametrize(
-    ("hand", "middle"),
-    [(LiteralV5, "0000b9ff47000000"), (LiteralV5OfTypeA, "000071ff47000000")],
+    ("hand", "serial", "rad_per_count", "tau", "torques"),
+    [
+        (
+            LiteralHand,
+            "SAG01234",
+            np.radians(333.3 / 65536.0),
+            # 120, -240; the last two are beyond the limits 525 and 270
+            {0: 0.1, 5: -0.2, 12: 1.0, 15: -1.0},
+            ["7800000000000000", "000010ff00000000", "0000000000000000", "0d0200000000f2fe"],
+        ),
+        (
+            LiteralV5,
+            "5TBR0001",
+            np.radians(0.088),
+            # 143, half of that on the geared joint, 71; the last two are beyond the limit 240
+            {0: 0.1, 5: -0.1, 6: 0.05, 12: 1.0, 15: -1.0},
+            ["8f00000000000000", "0000b9ff47000000", "0000000000000000", "f0000000000010ff"],
+        ),
+        (
+            LiteralV5OfTypeA,
+            "5TAR0001",
+            np.radians(0.088),
+            {0: 0.1, 5: -0.1, 6: 0.05, 12: 1.0, 15: -1.0},
+            ["8f00000000000000", "000071ff47000000", "0000000000000000", "f0000000000010ff"],
+        ),
+    ],
+    ids=["V4", "geared V5", "V5 of type A"],
     indirect=["hand"],
-    ids=["geared", "type A"],
 )
-def test_a_v5_byte_by_byte(hand, middle):
-    """Its currents are 1.43 mA per N·mm, half of that on the joints 1, 5 and 9 where these are
-    geared, and at most 240 mA."""
-    link = driver("V5")
-    try:
-        link.start()
-        assert link.serial[:2] == "5T" and link.side == "right" and link.info is None
-        for _ in range(3):
-            feedback = link.read(0.5)
-        np.testing.assert_allclose(feedback.q, np.radians(np.array(RAW) * 0.088), atol=1e-12)
-        assert link.temperatures[4:8] == [45, 46, 47, 48] and link.temperatures[:4] == [0] * 4
-        hand.heard.clear()
-        tau = np.zeros(16)
-        tau[[0, 5, 6, 12, 15]] = (
-            0.1,
-            -0.1,
-            0.05,
-            1.0,
-            -1.0,
-        )  # 143, -71 or -143, 71; the last two are beyond the limit 240
-        link.write(tau)
-    finally:
-        link.close()
-    frames = [frame for frame in hand.heard if not frame[2]]
-    assert frames[0] == (0x180, "8f00000000000000", False) and frames[3] == (0x18C, "f0000000000010ff", False)
-    assert frames[1] == (0x184, middle, False)
-    assert (0x204, "000000000000", False) in frames and frames[-1][0] == 0x104, (
-        "period 0, and the servo is off at the end"
-    )
-    assert not any(remote for identifier, _, remote in hand.heard if identifier == 0x200), (
-        "its information is not polled"
-    )
+def test_start_angles_torques_and_end_byte_by_byte(hand, link, serial, rad_per_count, tau, torques):
+    """In the order of the fact sheet. The currents of a V5 are 1.43 mA per N·mm, half of that on the
+    joints 1, 5 and 9 where these are geared, and at most 240 mA."""
+    link.start()
+    order = [identifier for identifier, _, _ in hand.heard]
+    first = [order.index(identifier) for identifier in (0x180, 0x104, 0x200, 0x220, 0x204, 0x100)]
+    assert first == sorted(first)
+    assert (0x204, "03000000c800", False) in hand.heard, "angles every 3 ms, temperatures every 200 ms"
+    assert all(data == "0" * 16 for identifier, data, _ in hand.heard if 0x180 <= identifier <= 0x18C)
+    assert (link.serial, link.side) == (serial, "right")
+    assert link.info is None if hand.infos is None else link.info.temperature == 54
+    for _ in range(3):
+        feedback = link.read(0.5)
+    np.testing.assert_allclose(feedback.q, np.array(RAW) * rad_per_count, atol=1e-12)
+    assert link.temperatures[4:8] == [45, 46, 47, 48] and link.temperatures[0] == 0
+    hand.heard.clear()
+    link.write(np.array([tau.get(joint, 0.0) for joint in range(16)]))
+    link.close()
+    frames = [(identifier, data) for identifier, data, remote in hand.heard if not remote]
+    assert frames[:4] == [(0x180 + 4 * finger, data) for finger, data in enumerate(torques)]
+    zero, off = [(0x180 + 4 * finger, "0" * 16) for finger in range(4)], (0x104, "")
+    assert frames[4:] == [*zero, off, (0x204, "0" * 12), off]
+    if hand.infos is None:
+        assert not any(identifier == 0x200 for identifier, _, _ in hand.heard), "it is not asked again"
 
 
 @pytest.mark.parametrize("hand", [LiteralV5], indirect=True)
@@ -197,36 +167,25 @@ def test_a_v5_byte_by_byte(hand, middle):
         ("0302", "the motor of joint 3 reports: unknown bits 0x02"),
     ],
 )
-def test_an_error_of_a_v5s_motor_is_a_fault(hand, data, trouble):
-    link = driver("V5")
-    try:
-        link.start()
-        hand.say(0x3B8, "0500")  # no error
-        assert link.read(0.5) is not None
-        hand.say(0x3B8, data)
-        with pytest.raises(HandFault) as caught:
-            for _ in range(50):
-                link.read(0.5)
-        assert caught.value.kind is FaultKind.MOTOR and str(caught.value) == trouble and caught.value.remedy
-        assert not link.on
-    finally:
-        link.close()
+def test_an_error_of_a_v5s_motor_is_a_fault(hand, link, data, trouble):
+    link.start()
+    hand.say(0x3B8, "0500")  # no error
+    assert link.read(0.5) is not None
+    hand.say(0x3B8, data)
+    with pytest.raises(HandFault) as caught:
+        for _ in range(50):
+            link.read(0.5)
+    assert caught.value.kind is FaultKind.MOTOR and str(caught.value) == trouble and caught.value.remedy
+    assert not link.on
 
 
 @pytest.mark.parametrize("hand", [LeftV5], indirect=True)
-def test_a_left_v5_is_known_by_its_serial_number(hand):
-    link = driver("V5")
-    try:
-        with pytest.raises(HandFault, match=r"a left hand \(5TBL0001\), a right one is configured"):
-            link.start()
-    finally:
-        link.close()
+def test_a_left_v5_is_known_by_its_serial_number(hand, link):
+    with pytest.raises(HandFault, match=r"a left hand \(5TBL0001\), a right one is configured"):
+        link.start()
     assert not any(identifier == 0x100 for identifier, _, _ in hand.heard), "never on"
 
 
 def test_a_real_v5_is_refused_with_what_is_missing():
-    with pytest.raises(
-        ConfigError,
-        match=r"V5 on socketcan is not driven; missing: a model of its own",
-    ):
-        CanHand(HAND.side, BusParams("socketcan", "can0"), CanHandParams(hardware="V5"))
+    with pytest.raises(ConfigError, match=r"V5 on socketcan is not driven; missing: a model of its own"):
+        CanHand("right", BusParams("socketcan", "can0"), CanHandParams(hardware="V5"))

@@ -122,11 +122,6 @@ def test_torque_is_clipped_last():
     np.testing.assert_array_equal(servo.step(Q0, 0.09).tau, -HAND.effort)
 
 
-def test_gravity_compensation_can_be_turned_off():
-    servo = tracking(replace(PLAIN, gravity_compensation=False), gravity=lambda q: np.full(N, 5.0))
-    np.testing.assert_allclose(servo.step(Q0, 0.09).tau, 0.1)
-
-
 def test_the_output_is_not_overwritten_by_the_next_tick():
     servo = tracking()
     first = servo.step(Q0, 0.09)
@@ -144,14 +139,8 @@ def test_limp_until_the_first_command():
     out = run(servo, Q0, 0.0, 0.1)
     assert out.mode is ServoMode.LIMP
     assert not out.tau.any() and np.isnan(out.q_applied).all()
-
-
-def test_all_nan_means_no_command_yet():
-    servo = ServoLaw(HAND, PLAIN)
-    servo.step(Q0, 0.0)
-    assert servo.set_command(np.full(N, np.nan), 0.0) is None
-    assert servo.step(Q0, PERIOD).mode is ServoMode.LIMP
-    assert not any(servo.faults.values())
+    assert servo.set_command(np.full(N, np.nan), 0.1) is None, "as a node sends before its first target"
+    assert servo.step(Q0, 0.1).mode is ServoMode.LIMP and not any(servo.faults.values())
 
 
 def test_stale_command_holds_then_goes_limp():
@@ -168,31 +157,18 @@ def test_stale_command_holds_then_goes_limp():
             np.testing.assert_allclose(out.tau, 0.1)
 
 
-def test_hold_stops_at_the_last_applied_target():
+def test_hold_stops_at_the_last_applied_target_and_a_new_command_resumes_without_a_leap():
     servo = ServoLaw(HAND, ServoParams(slew_rate=0.5, startup_time=0.0, command_timeout=0.03))
     servo.step(Q0, 0.0)
     servo.set_command(Q0 + 0.5, 0.0)
     applied = run(servo, Q0, PERIOD, 0.03).q_applied
-    out = run(servo, Q0, 0.033, 0.5)
-    assert out.mode is ServoMode.HOLD
-    np.testing.assert_allclose(out.q_applied, applied, atol=0.5 * 0.0031)
-
-
-def test_a_new_command_resumes_from_hold_without_a_leap():
-    servo = tracking(ServoParams(slew_rate=1.0, startup_time=0.0))
-    held = run(servo, Q0, 0.09, 0.6)
+    held = run(servo, Q0, 0.033, 0.5)
     assert held.mode is ServoMode.HOLD
-    assert servo.set_command(Q0 - 0.1, 0.6) is None
-    out = servo.step(Q0, 0.6)
+    np.testing.assert_allclose(held.q_applied, applied, atol=0.5 * 0.0031)
+    assert servo.set_command(Q0 - 0.1, 0.5) is None
+    out = servo.step(Q0, 0.5)
     assert out.mode is ServoMode.TRACK
-    assert np.max(np.abs(out.q_applied - held.q_applied)) <= 1.0 * PERIOD + 1e-12
-
-
-def test_an_old_command_never_starts_a_motion():
-    servo = ServoLaw(HAND, PLAIN)
-    servo.set_command(Q0, 0.0)  # before any feedback: there is no clock to compare with yet
-    assert servo.step(Q0, 0.2).mode is ServoMode.LIMP
-    assert servo.set_command(Q0, 0.0) is Fault.COMMAND_STALE
+    assert np.max(np.abs(out.q_applied - held.q_applied)) <= 0.5 * PERIOD + 1e-12
 
 
 def test_disable_drops_the_command_and_refuses_new_ones():
@@ -377,42 +353,3 @@ def check_limits(out):
         assert not out.tau.any()
     else:
         assert np.all((out.q_applied >= HAND.lower) & (out.q_applied <= HAND.upper))
-
-
-@pytest.mark.slow
-def test_100_000_fuzzed_commands_never_exceed_a_limit():
-    rng = np.random.default_rng(7)
-    params = ServoParams(kp=10.0, kd=1.0)
-    servo = ServoLaw(HAND, params, gravity=lambda q: 3.0 * np.cos(q))
-    nasty = np.array([math.nan, math.inf, -math.inf, 1e308, -1e308, 1e-320, 7.0])
-    count = 100_000
-    spread = rng.choice([0.05, 0.3, 3.0], count)[:, None]
-    commands = rng.normal(0.3, 1.0, (count, N)) * spread
-    for row in rng.choice(count, count // 10, replace=False):
-        commands[row, rng.integers(N)] = rng.choice(nasty)
-    stamps = PERIOD * np.arange(count) + rng.choice([0.0, 0.0, -0.1, 0.1, -1.0, 1.0], count)
-    noise = rng.normal(0.0, 0.01, (count, N))
-    q = Q0.copy()
-    moved = modes = trips = 0
-    previous = None
-    for k in range(count):
-        t = k * PERIOD
-        servo.set_command(commands[k], stamps[k])
-        q = np.clip(q + noise[k], -0.4, 0.9)
-        out = servo.step(q if k % 101 else commands[k], t)
-        check_limits(out)
-        if servo.trip is not None:  # these joints wander where they like, which no hand may
-            trips += 1
-            servo.enable()
-        if previous is not None and out.mode is ServoMode.TRACK and previous.mode is not ServoMode.LIMP:
-            assert np.max(np.abs(out.q_applied - previous.q_applied)) <= params.slew_rate * PERIOD * 1.001
-            moved += 1
-        modes |= 1 << out.mode
-        previous = out
-    assert (
-        moved > count // 4 and trips > 10 and modes & 1 << ServoMode.TRACK
-    )  # the stream did exercise the law
-    assert all(
-        servo.faults[f] > 0
-        for f in (Fault.COMMAND_NON_FINITE, Fault.COMMAND_OUT_OF_RANGE, Fault.COMMAND_STALE)
-    )

@@ -1,7 +1,5 @@
 """Motions that others planned: what they may be, where they are, and when they have failed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

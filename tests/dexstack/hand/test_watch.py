@@ -1,7 +1,5 @@
 """The watch over the joints' motion by itself."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

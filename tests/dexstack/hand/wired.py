@@ -1,30 +1,23 @@
-"""A driver in front of an emulated hand in simulated time: no process, no bus, no clock, the same
-numbers every time."""
-
-from __future__ import annotations
+"""A driver in front of an emulated Allegro hand in simulated time."""
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
-from emulated import BACK, HAND, PUSH, SERVO
 
 from dexstack.hand.allegro.can_hand import CanHand
-from dexstack.hand.driver import HandDriver, Turn
 from dexstack.hand.emulated.allegro import EmulatedHand
 from dexstack.hand.emulated.lockstep import LockstepComputer
 from dexstack.hand.emulated.plant import WEIGHTLESS, HandPlant
-from dexstack.hand.link import FaultKind
 from dexstack.hand.params import BusParams, CanHandParams, EmulatedHandParams, FaultParams
-from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
+from dexstack.hand.servo import ServoLaw, ServoParams
 from dexstack.hand.watch import WatchParams
 from dexstack.model.hand import load_hand
+from tests.dexstack.hand.emulated import BACK, HAND, PUSH, SERVO
+from tests.dexstack.hand.stepped import IN_SIMULATED_TIME, PERIOD, Stepped
 
-PERIOD = 0.003
 WITHIN = 0.1
 """How soon a hand with a fault must be limp [s]."""
-COMMAND_PERIOD = 0.02
 
 
 def computer(
@@ -36,8 +29,11 @@ def computer(
     return LockstepComputer(hand, plant or HandPlant(model, WEIGHTLESS))
 
 
-class Driven(HandDriver):
-    """A driver that is its own thread; it remembers its turns and where the joints were."""
+class Driven(Stepped):
+    """A driver of a computer with an emulated hand; it knows where its targets were."""
+
+    target = PUSH
+    back = BACK
 
     def __init__(
         self,
@@ -49,42 +45,10 @@ class Driven(HandDriver):
         **params: Any,
     ) -> None:
         side = side or ("left" if on.hand.left else "right")
-        settings = CanHandParams(**{"realtime_priority": 0, "calibration_dir": "/nonexistent", **params})
+        settings = CanHandParams(**{**IN_SIMULATED_TIME, **params})
         link = CanHand(side, BusParams("virtual", "wired"), settings, on)
-        super().__init__(link, ServoLaw(load_hand(side), servo, gravity, watch))
-        self.on = on
-        self.turns: list[Turn] = []
-        self.travelled: list[np.ndarray] = []
+        super().__init__(on, link, ServoLaw(load_hand(side), servo, gravity, watch))
         self.low = self.high = on.plant.joint_position.copy()
-
-    def __enter__(self) -> Driven:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-        assert self.on.hand.over_limit == 0, "a torque above a limit was on the bus"
-
-    def run(self, seconds: float, until: Callable[[], Any] = lambda: False) -> bool:
-        """Turn for a while, or until something is true; whether it was."""
-        end = self.on.t + seconds
-        while self.on.t < end - 1e-9 and not until():
-            turn = self.turn(PERIOD)
-            if turn is not None:
-                self.turns.append(turn)
-            self.travelled.append(self.on.plant.joint_position.copy())
-        return bool(until())
-
-    def push(self, seconds: float, q: Any = PUSH, stamp: Callable[[], float | None] = lambda: None) -> None:
-        """The same with 50 commands per second."""
-        end = self.on.t + seconds
-        while self.on.t < end - 1e-9:
-            self.command(q, stamp())
-            self.run(min(COMMAND_PERIOD, end - self.on.t))
 
     def follow(self, targets: Callable[[float], np.ndarray], seconds: float) -> bool:
         """Command ``targets(t)`` (16,) [rad] at every turn; True as soon as there is a fault."""
@@ -109,21 +73,3 @@ class Driven(HandDriver):
         assert state["limp"] and state["limp_since"] - start <= seconds, (
             f"limp after {state['limp_since'] or np.inf - start:.3f} s"
         )
-
-    def wait_fault(self, kind: FaultKind) -> None:
-        assert self.run(2.0, lambda: self.fault), "no fault"
-        assert self.fault.kind is kind and str(self.fault) and self.fault.remedy
-
-    def recover(self) -> None:
-        """On request, and with a new command only."""
-        self.enable()
-        state = self.on.set()
-        assert self.fault is None and state["servo"] and state["limp"], "enabled without a command"
-        self.push(0.15, BACK)
-        assert not self.on.set()["limp"] and self.servo.mode is ServoMode.TRACK
-
-
-@pytest.fixture
-def hand() -> LockstepComputer:
-    """A good one."""
-    return computer()

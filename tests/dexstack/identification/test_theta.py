@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dexstack.control.params import MpcParams, PlannerParams
-from dexstack.control.theta_file import ThetaFile, load_theta, make_theta, new_theta_path, save_theta
+from dexstack.control.theta_file import make_theta
 from dexstack.graph.settings import Spec, make_task, read_settings
 from dexstack.identification.theta import theta_of_world
 from dexstack.tasks.base import World
@@ -53,18 +53,3 @@ def test_every_factor_changes_only_its_numbers(believed, world, changed):
     same(found, own, *changed)
     for name, expected in changed.items():
         np.testing.assert_allclose(getattr(found, name), expected(getattr(own, name)), rtol=1e-5)
-
-
-def test_theta_is_read_back_from_its_file(believed, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    task, settings = believed
-    scene, step = task.setup(), settings[MpcParams].step
-    theta = theta_of_world(task, settings, World(mass=0.3, friction=0.25, torque=0.5, joint_damping=0.5))
-    save_theta(
-        new_theta_path("mine"),
-        ThetaFile(theta, scene.obj.name, scene.robot.name, "implicit", step, 0, "2026-01-02T03:04:05Z"),
-    )
-    back = make_theta(scene.robot, scene.obj, replace(settings[PlannerParams], theta="mine"), step)
-    for name in theta._fields:
-        np.testing.assert_allclose(getattr(back, name), getattr(theta, name), rtol=1e-6)
-    assert load_theta("mine", 16).model == "implicit"

@@ -1,9 +1,5 @@
 """Learning of θ with the model of the selected planner."""
 
-from __future__ import annotations
-
-from dataclasses import replace
-
 import jax
 import numpy as np
 import pytest
@@ -118,9 +114,3 @@ def test_theta_of_other_rollouts_is_recovered(resting, predict, first, starts):
     np.testing.assert_allclose([found.friction, *found.cover], [truth.friction, *truth.cover], rtol=0.05)
     np.testing.assert_allclose(found.mass / found.stiffness, truth.mass / truth.stiffness, rtol=0.05)
     np.testing.assert_allclose([*found.inertia, found.sigma], [*first.inertia, first.sigma], rtol=1e-5)
-
-
-def test_another_planner_is_learned_by_the_time_stepping_model(resting, first):
-    other = PARAMS | {PlannerParams: replace(PARAMS[PlannerParams], planner="gauss_newton")}
-    learners = [planner_learner(resting.hand, resting.obj, first, params) for params in (other, PARAMS)]
-    assert len({learner.predict.__qualname__ for learner in learners}) == 2

@@ -110,9 +110,3 @@ def test_rotation_between_is_the_rotation_vector():
     turn = Rotation.from_rotvec(rng.normal(0, 0.7, (20, 3)) * (np.arange(20)[:, None] > 2))
     b = (a * turn).as_quat(scalar_first=True) * np.where(np.arange(20) % 2, 1, -1)[:, None]
     np.testing.assert_allclose(rotation_between(a.as_quat(scalar_first=True), b), turn.as_rotvec(), atol=1e-9)
-
-
-def test_different_data_have_different_digests():
-    data = cut(recording(), H, COVER, nothing)
-    assert data.digest() == cut(recording(), H, COVER, nothing).digest()
-    assert data.digest() != take(data, slice(1, None)).digest()

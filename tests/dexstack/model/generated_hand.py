@@ -1,8 +1,6 @@
 """Hands of any number of fingers and joints, written as files: a square palm, fingers around it
 that curl over it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,7 +30,7 @@ def write_cube(folder: Path) -> str:
 
 
 def write_hand(folder: Path, fingers: Sequence[int]) -> Path:
-    """A hand with so many joints in each finger: its YAML, the URDF beside it. Joints turn about
+    """Write YAML and URDF of a hand with the given number of joints in each finger. Joints turn about
     the palm's tangent, the first about it."""
     links = [_link("palm", '<box size="0.12 0.12 0.02"/>', (0, 0, -0.01), 0.4)]
     joints, tips, home = [], [], []

@@ -150,13 +150,6 @@ def test_body_inertias_are_physical_and_shapes_primitive(side):
         assert capsule.size[0] == hand.fingertip_radius
 
 
-@pytest.mark.parametrize("side", HANDS)
-def test_poses_keep_a_margin_to_the_limits(side):
-    hand = load_hand(side)
-    for q in hand.poses.values():
-        assert np.all(q - hand.lower > 0.05) and np.all(hand.upper - q > 0.05)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [

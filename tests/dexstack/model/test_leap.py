@@ -1,7 +1,5 @@
 """The LEAP Hand against its public MJCF, and its left side against its right."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +8,6 @@ import numpy as np
 import pytest
 
 from dexstack.errors import ConfigError
-from dexstack.graph.modes import MODES
 from dexstack.hand.links import wiring_of
 from dexstack.model.hand import HandModel, load_hand
 from dexstack.model.objects import load_object, load_start
@@ -107,17 +104,6 @@ def test_objects_start_at_the_rules_place(side, name):
     data = at(model, hand.pose(scene.start.hand_pose), scene.start.pose_WO)
     own = model.body(OBJECT_BODY).id
     assert not any((model.geom_bodyid[c.geom] == own).any() for c in data.contact)
-
-
-def test_the_driver_uses_a_serial_line():
-    for mode, interface in (("mock", "pty"), ("hardware", "serial")):
-        nodes = {n.name: n for n in MODES[mode].describe({"hand": "leap_right"})}
-        assert (
-            nodes["hand"].parameters["interface"] == interface
-            and nodes["hand"].parameters["hand"] == "leap_right"
-        )
-    with pytest.raises(ConfigError, match="is not reached by serial"):
-        MODES["hardware"].describe({"hand": "right", "interface": "serial"})
 
 
 def test_a_hand_without_a_driver_is_simulated_only():

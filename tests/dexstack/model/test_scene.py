@@ -101,12 +101,3 @@ def test_balls_and_floor_without_a_hand():
     data = at(model, model.qpos0[:9] + 0.01, np.array([0, 0, 0.2, 1, 0, 0, 0]))
     for i, ball in enumerate(balls):
         np.testing.assert_allclose(data.geom(f"ball_{i}").xpos, np.array(ball.p_W) + 0.01, atol=1e-12)
-
-
-def test_the_camera_sees_the_object():
-    hand, obj = load_hand("right"), load_object("cube")
-    model = build_scene(hand, obj).compile()
-    data = at(model, hand.home, obj.start("allegro", hand.side).pose_WO)
-    forward = -data.cam("film").xmat.reshape(3, 3)[:, 2]
-    to_object = data.body(OBJECT_BODY).xpos - data.cam("film").xpos
-    assert forward @ to_object / np.linalg.norm(to_object) > np.cos(np.deg2rad(10))

@@ -1,8 +1,6 @@
 """Poses of a hand's bodies: by the definition of its tree, independently of the tested code, and by
 MuJoCo."""
 
-from __future__ import annotations
-
 import mujoco
 import numpy as np
 from scipy.spatial.transform import Rotation

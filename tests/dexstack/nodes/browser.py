@@ -9,16 +9,16 @@ import itertools
 import json
 import re
 import shutil
-import subprocess
-import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 from websockets.sync.client import connect
+
+from tests.acceptance.programs import Program, until
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -41,7 +41,7 @@ class Browser:
 
     Args:
         url: address of the page.
-        profile: an empty folder.
+        profile: a new folder.
         phone: emulate a phone with a touch screen.
     """
 
@@ -49,14 +49,10 @@ class Browser:
         self, url: str, profile: Path, *, width: int = 1280, height: int = 800, phone: bool = False
     ) -> None:
         own = [f"--user-data-dir={profile}", "--remote-debugging-port=0", f"--window-size={width},{height}"]
-        log = profile / "chromium.log"
-        with log.open("w") as out:
-            self._process = subprocess.Popen(
-                [str(PROGRAM), *FLAGS, *own, "about:blank"], stderr=out, stdout=out, stdin=subprocess.DEVNULL
-            )
-        port = self._wait(
-            lambda: re.search(r"DevTools listening on ws://127.0.0.1:(\d+)", log.read_text()), 60
-        )[1]
+        self._process = process = Program([str(PROGRAM), *FLAGS, *own, "about:blank"], profile)
+        port = self._wait(lambda: re.search(r"DevTools listening on ws://127.0.0.1:(\d+)", process.err), 60)[
+            1
+        ]
         new = urllib.request.Request(f"http://127.0.0.1:{port}/json/new?about:blank", method="PUT")
         page = json.load(urllib.request.urlopen(new))
         self._stack = contextlib.ExitStack()
@@ -95,16 +91,6 @@ class Browser:
         self.wait_for(f"!!{_button(label)}")
         self.evaluate(f"{_button(label)}.click()")
 
-    def tap(self, label: str) -> None:
-        """Touch the button with this text once it is visible and not covered."""
-        self.wait_for(f"!!{_button(label)}")
-        self.evaluate(f"{_button(label)}.scrollIntoView({{block: 'center'}})")
-        middle = f"(r => [r.x + r.width / 2, r.y + r.height / 2])({_button(label)}.getBoundingClientRect())"
-        self.wait_for(f"(p => {_button(label)}.contains(document.elementFromPoint(...p)))({middle})", 20)
-        x, y = self.evaluate(middle)
-        self.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
-        self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
-
     def check(self, label: str) -> None:
         """Tick the box next to this text."""
         up = "let e = b; while (e && !(e.innerText || '').trim()) e = e.parentElement;"
@@ -130,22 +116,6 @@ class Browser:
         self.evaluate(f"{notes}.forEach(button => button.click())")
         self.wait_for(f"{notes}.length == 0")
 
-    def drag(self, way: Sequence[tuple[float, float]]) -> None:
-        """Drag the mouse along points on the screen."""
-        mouse = {"button": "left", "clickCount": 1}
-        first, last = ({"x": x, "y": y} for x, y in (way[0], way[-1]))
-        self.call("Input.dispatchMouseEvent", type="mouseMoved", **first)
-        time.sleep(0.3)  # the object under the mouse is found in the next frame
-        self.call("Input.dispatchMouseEvent", type="mousePressed", **first, **mouse)
-        for x, y in way:
-            self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y, button="left", buttons=1)
-            time.sleep(0.05)
-        self.call("Input.dispatchMouseEvent", type="mouseReleased", **last, **mouse)
-
-    def text(self) -> str:
-        """Return the text of the page."""
-        return self.evaluate("document.body.innerText")
-
     def screenshot(self) -> bytes:
         """Return the page as PNG."""
         return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
@@ -160,12 +130,10 @@ class Browser:
         self._process.terminate()
         self._process.wait(20)
 
-    def _wait(self, condition: Any, timeout: float) -> Any:
-        for _ in range(int(timeout / 0.1)):
-            if value := condition():
-                return value
-            time.sleep(0.1)
-        raise AssertionError(f"waited {timeout:g} s for the browser")
+    def _wait(self, condition: Callable[[], Any], timeout: float) -> Any:
+        value = until(condition, timeout)
+        assert value, f"waited {timeout:g} s for the browser"
+        return value
 
 
 def _button(label: str) -> str:

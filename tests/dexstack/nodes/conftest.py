@@ -4,35 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import os
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from dexstack.cli.supervisor import graph_environment
+from tests.acceptance.programs import Program, own_domain, up
 
 sys.path.insert(0, str(Path(__file__).parent))  # for the harness
 if importlib.util.find_spec("rclpy") is None:
     collect_ignore_glob = ["test_*.py"]
 else:
     import rclpy
-    from harness import Pair, Run, put, spinning
+    from harness import Pair, put, spinning
 
     from tests.acceptance.probe import Probe
 
 
 @pytest.fixture(scope="module")
 def domain() -> Iterator[int]:
-    """A ROS domain that is unused on this machine and stays on it."""
-    before = dict(os.environ)
-    os.environ.pop("ROS_DOMAIN_ID", None)
-    with graph_environment() as environment:
-        os.environ.update(environment)
-        yield int(environment["ROS_DOMAIN_ID"])
-    os.environ.clear()
-    os.environ.update(before)
+    with own_domain() as number:
+        yield number
 
 
 @pytest.fixture
@@ -56,14 +50,12 @@ def pair(domain: int) -> Iterator[Callable[..., Pair]]:
 
 
 @pytest.fixture
-def start(domain: int, tmp_path: Path) -> Iterator[Callable[..., Run]]:
+def start(domain: int, tmp_path: Path) -> Iterator[Callable[..., Program]]:
     """Start runs in the domain of the test; they end with it."""
-    runs: list[Run] = []
+    with contextlib.ExitStack() as stack:
+        count = itertools.count()
 
-    def make(*arguments: str, mode: str = "sim") -> Run:
-        runs.append(Run(tmp_path / f"run{len(runs)}", *arguments, mode=mode, domain=domain))
-        return runs[-1]
+        def make(*arguments: str, mode: str = "sim") -> Program:
+            return stack.enter_context(up(mode, tmp_path / f"run{next(count)}", *arguments))
 
-    yield make
-    for run in runs:
-        run.close()
+        yield make

@@ -1,27 +1,20 @@
-"""Graphs under test: `dexstack up` as a process, and nodes in the process of the test."""
+"""What the tests of nodes share: messages, nodes in the process of the test, and stand-ins."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
-import os
-import signal
-import subprocess
-import sys
 import threading
-import time
 from array import array
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-import psutil
 import pytest
 import rclpy
 from geometry_msgs.msg import PoseWithCovarianceStamped
-from rcl_interfaces.msg import SetParametersResult
-from rcl_interfaces.srv import SetParameters
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import Parameter
@@ -29,12 +22,13 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
 from dexstack.model.hand import load_hand
+from dexstack.nodes import mpc
 from dexstack.nodes.common import StackNode
-from dexstack.nodes.wire import fill_pose, set_stamp
+from dexstack.nodes.mpc import MpcNode
+from dexstack.nodes.wire import Newest, fill_pose, seconds, set_stamp
+from tests.acceptance.probe import call
+from tests.acceptance.programs import until
 
-LOOK = 0.02
-"""Time between two checks of a condition [s]."""
-DEXSTACK = (sys.executable, "-m", "dexstack.cli.main")
 NODES = ("simulator", "hand", "contact_detector", "mpc", "task", "console")
 HAND = load_hand("right")
 PUSH = np.clip(HAND.home + 0.2, HAND.lower, HAND.upper)
@@ -109,33 +103,9 @@ def put(node: Node, **parameters: Any) -> None:
         assert result.successful, f"{name}: {result.reason}"
 
 
-def call(node: Node, service: str, kind: Any = Trigger, timeout: float = 30.0, **fields: Any) -> Any:
-    """Return the response of a service; another thread spins the node."""
-    client = node.create_client(kind, service)
-    assert client.wait_for_service(20.0)
-    future = client.call_async(kind.Request(**fields))
-    wait_until(future.done, timeout, f"an answer from {service}")
-    return future.result()
-
-
-def put_from(node: Node, target: str, name: str, value: Any) -> SetParametersResult:
-    """Set a parameter of another node through its service."""
-    message = Parameter(name, value=value).to_parameter_msg()
-    # The first use of an engine compiles it.
-    return call(node, f"{target}/set_parameters", SetParameters, 300.0, parameters=[message]).results[0]
-
-
 def wait_until(condition: Callable[[], Any], timeout: float, what: str) -> Any:
-    """Return the first true value of ``condition``; fail the test on a timeout.
-
-    Time is counted in checks, so that a pause of the machine does not fail the test.
-    """
-    for _ in range(max(1, round(timeout / LOOK))):
-        value = condition()
-        if value:
-            return value
-        time.sleep(LOOK)
-    pytest.fail(f"waited {timeout:g} s for {what}")
+    """Return the first true value of ``condition``; fail the test on a timeout."""
+    return until(condition, timeout) or pytest.fail(f"waited {timeout:g} s for {what}")
 
 
 class Pair(NamedTuple):
@@ -151,54 +121,85 @@ class Pair(NamedTuple):
         return call(self.peer, service)
 
 
-def alive(pid: int) -> bool:
+class Goal(SimpleNamespace):
+    """Stand-in for the handle of one goal of an action server."""
+
+    def __init__(self, request: Any) -> None:
+        super().__init__(request=request, is_cancel_requested=False, feedback=[], status="")
+        self.publish_feedback = self.feedback.append
+        for end, status in (("succeed", "succeeded"), ("abort", "aborted"), ("canceled", "canceled")):
+            setattr(self, end, partial(setattr, self, "status", status))
+
+
+def turn_of(task: Coroutine[Any, Any, Any], tick: Callable[[], None]) -> Callable[[], tuple[Any] | None]:
+    """Return a function that runs ``tick`` and one step of an action's callback, as an executor does; it
+    returns the result in a tuple once there is one."""
+
+    def turn() -> tuple[Any] | None:
+        tick()
+        try:
+            task.send(None)
+        except StopIteration as end:
+            return (end.value,)
+        return None
+
+    return turn
+
+
+class FedInput(Newest):
+    """An input whose samples a test appends to ``samples``."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.samples: list[Any] = []
+
+    def take_all(self) -> list[Any]:
+        taken, self.samples = self.samples, []
+        return taken
+
+
+class FedMpc(MpcNode):
+    """An mpc node without middleware: :meth:`feed` hands it samples, :meth:`work` runs one turn."""
+
+    def __init__(self) -> None:
+        self.inputs: dict[str, FedInput] = {}
+        self.commands: list[tuple[float, list[float]]] = []
+        super().__init__()
+
+    def newest(self, msg_type: Any, topic: str, qos: Any, decode: Any) -> FedInput:
+        self.inputs[topic] = FedInput(self, msg_type, topic, qos, decode, self.drop)
+        return self.inputs[topic]
+
+    def create_publisher(self, msg_type: Any, topic: str, *args: Any, **kwargs: Any) -> Any:
+        if not topic.startswith(("joint_command", "mpc/")):
+            return super().create_publisher(msg_type, topic, *args, **kwargs)
+        keep = self._keep if topic == "joint_command" else lambda message: None
+        return SimpleNamespace(publish=keep, get_subscription_count=lambda: 1)
+
+    def _keep(self, message: JointState) -> None:
+        self.commands.append((seconds(message.header.stamp), list(message.position)))
+
+    def feed(self, topic: str, sample: Any) -> None:
+        self.inputs[topic].samples.append(sample)
+
+    def sent(self) -> list[tuple[float, list[float]]]:
+        """Return the commands since the last call: stamp [s], positions (N,)."""
+        sent, self.commands = self.commands, []
+        return sent
+
+
+@contextlib.contextmanager
+def fed_mpc(domain: int, monkeypatch: pytest.MonkeyPatch, **parameters: Any) -> Iterator[FedMpc]:
+    """Configure and activate an mpc node with these parameters."""
+    monkeypatch.setattr(mpc, "WaitSet", lambda *_: SimpleNamespace(wait=lambda timeout: True))
+    given = {"realtime_priority": 0, **parameters}  # the process is that of all tests
+    arguments = [f"{name}:={value}" for name, value in given.items()]
+    rclpy.init(domain_id=domain, args=["--ros-args", *(x for a in arguments for x in ("-p", a))])
+    node = FedMpc()
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def children(pid: int) -> list[int]:
-    return [child.pid for child in psutil.Process(pid).children()]
-
-
-class Run:
-    """One `dexstack up`."""
-
-    def __init__(
-        self,
-        results: Path,
-        *arguments: str,
-        mode: str = "sim",
-        domain: int | None = None,
-        env: dict[str, str] | None = None,
-    ) -> None:
-        self.results = results
-        environment = dict(os.environ if env is None else env)
-        if domain is not None:
-            environment["ROS_DOMAIN_ID"] = str(domain)
-        command = [*DEXSTACK, "up", mode, "--results", str(results), "--no-report", *arguments]
-        results.mkdir(parents=True, exist_ok=True)
-        with (results / "out.txt").open("w") as out, (results / "err.txt").open("w") as err:
-            self.process = subprocess.Popen(
-                command, env=environment, stdout=out, stderr=err, stdin=subprocess.DEVNULL
-            )
-
-    @property
-    def err(self) -> str:
-        return (self.results / "err.txt").read_text()
-
-    @property
-    def out(self) -> str:
-        return (self.results / "out.txt").read_text()
-
-    def interrupt(self) -> int:
-        self.process.send_signal(signal.SIGINT)
-        return self.process.wait(20.0)
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            nodes = children(self.process.pid)
-            self.process.kill()  # the nodes end with it
-            self.process.wait()
-            wait_until(lambda: not any(alive(pid) for pid in nodes), 20, "the nodes to end")
+        node.configure()
+        node.begin()
+        yield node
+    finally:
+        node.destroy_node()
+        rclpy.shutdown()

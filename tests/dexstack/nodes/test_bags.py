@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray
-from harness import DEXSTACK, joint_state, wait_until
+from harness import joint_state, wait_until
 from rclpy.serialization import serialize_message
 from std_msgs.msg import String
 
 from dexstack.bags.definitions import full_definition
 from dexstack.bags.file import BagReader, BagWriter, Topic
-from dexstack.cli.supervisor import attached_environment, graph_environment
-from dexstack.errors import ConfigError
 from dexstack.nodes.recorder import qos_yaml
 from dexstack.nodes.wire import LATCHED, SENSOR
+from tests.acceptance.programs import DEXSTACK, Program
 
 COUNT = 300
 
@@ -51,18 +49,13 @@ def bag_of(path: Path) -> dict[str, list[bytes]]:
 @pytest.mark.slow
 def test_the_recording_of_a_replay_equals_the_bag(domain, tmp_path):
     written = bag_of(tmp_path / "a.mcap")
-    recorder = subprocess.Popen([*DEXSTACK, "record", str(tmp_path / "b.mcap")], stdout=subprocess.DEVNULL)
-    try:
-        wait_until(lambda: (tmp_path / "b.mcap").exists(), 30, "the recorder")
+    with Program([*DEXSTACK, "record", str(tmp_path / "b.mcap")], tmp_path / "recorder") as recorder:
+        wait_until((tmp_path / "b.mcap").exists, 30, "the recorder")
         replay = [*DEXSTACK, "replay", str(tmp_path / "a.mcap"), "--delay", "30", "--json", "-"]
         done = subprocess.run(replay, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout)["results"]["topics"] == {
-            name: len(rows) for name, rows in written.items()
-        }
-    finally:
-        recorder.send_signal(signal.SIGINT)
-        assert recorder.wait(20) == 0
+        assert json.loads(done.stdout)["results"]["topics"] == {n: len(rows) for n, rows in written.items()}
+        assert recorder.interrupt() == 0
     entries = list(BagReader(tmp_path / "b.mcap"))
     for name, rows in written.items():
         assert [e.data for e in entries if e.topic.name == name] == rows, name
@@ -82,26 +75,3 @@ def test_a_bag_is_never_overwritten(tmp_path):
     )
     assert done.returncode == 2 and "already exists" in done.stderr
     assert (tmp_path / "a.mcap").read_text() == "precious"
-
-
-def test_a_command_joins_the_running_graph(monkeypatch):
-    monkeypatch.delenv("ROS_DOMAIN_ID", raising=False)
-    monkeypatch.setattr("dexstack.cli.supervisor.CLAIM", "dexstack-test-domain-")  # not those of other tests
-    assert "ROS_DOMAIN_ID" not in attached_environment()
-    with graph_environment() as graph:
-        joined = attached_environment()
-        assert (
-            joined["ROS_DOMAIN_ID"] == graph["ROS_DOMAIN_ID"]
-            and joined["ROS_AUTOMATIC_DISCOVERY_RANGE"] == "LOCALHOST"
-        )
-        with (
-            graph_environment() as other,
-            pytest.raises(ConfigError, match=f"{other['ROS_DOMAIN_ID']}.*choose with"),
-        ):
-            attached_environment()
-    monkeypatch.setenv("ROS_DOMAIN_ID", "77")
-    assert attached_environment()["ROS_DOMAIN_ID"] == "77"
-    for wrong in ("abc", "233", ""):
-        monkeypatch.setenv("ROS_DOMAIN_ID", wrong)
-        with pytest.raises(ConfigError, match=f"ROS_DOMAIN_ID must be .*, got '{wrong}'"):
-            attached_environment()

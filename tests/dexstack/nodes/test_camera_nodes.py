@@ -7,14 +7,13 @@ import itertools
 import json
 import time
 from array import array
-from pathlib import Path
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from geometry_msgs.msg import PoseWithCovarianceStamped, TransformStamped
-from harness import HAND, joint_state, pose_message, put, spinning, wait_until
-from rclpy.node import Node
+from harness import HAND, Pair, joint_state, pose_message, put, spinning, wait_until
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import CameraInfo, Image, JointState
 
@@ -28,7 +27,6 @@ from dexstack.model.frames import Frame
 from dexstack.model.objects import load_object
 from dexstack.nodes import pose_estimator
 from dexstack.nodes.camera import CameraNode
-from dexstack.nodes.common import StackNode
 from dexstack.nodes.images import OPTICAL_FRAME, camera_message, image_message, read_camera, read_image
 from dexstack.nodes.pose_estimator import PoseEstimatorNode
 from dexstack.nodes.tf import StaticFrames, tf_message, transforms
@@ -49,6 +47,10 @@ from dexstack.perception.simulated import SimulatedCamera
 
 CUBE = load_object("cube")
 START = CUBE.start("allegro").pose_WO
+CAMERA = SimulatedCameraParams().camera
+OPTICAL = "eye_color_optical_frame"
+"""Frame of a foreign driver's pictures."""
+OWN = {"step": 1e-4, "frame": OPTICAL_FRAME}
 
 
 @pytest.fixture(scope="module")
@@ -62,15 +64,15 @@ def picture() -> np.ndarray:
 class Bench:
     """A node under test and its peer."""
 
-    def __init__(self, node: StackNode, peer: Node) -> None:
-        self.node, self.peer = node, peer
+    def __init__(self, pair: Pair) -> None:
+        self.node, self.peer = node, peer = pair
+        self.t = 0.0
+        assert node.autostart()
         self.poses: list[PoseWithCovarianceStamped] = []
         self.images: list[Image] = []
-        self.infos: list[CameraInfo] = []
         peer.create_subscription(PoseWithCovarianceStamped, "object_pose", self.poses.append, RECENT)
-        for topic, kind, kept in (("image_raw", Image, self.images), ("camera_info", CameraInfo, self.infos)):
-            if isinstance(node, CameraNode):
-                peer.create_subscription(kind, f"camera/color/{topic}", kept.append, COMMAND)
+        if isinstance(node, CameraNode):
+            peer.create_subscription(Image, "camera/color/image_raw", self.images.append, COMMAND)
         self.to_image = peer.create_publisher(Image, "camera/color/image_raw", COMMAND)
         self.to_info = peer.create_publisher(CameraInfo, "camera/color/camera_info", COMMAND)
         self.to_truth = peer.create_publisher(PoseWithCovarianceStamped, "object_pose_truth", SENSOR)
@@ -85,49 +87,34 @@ class Bench:
         self.to_truth.publish(pose_message(pose_WO, t))
         self.to_joints.publish(joint_state(t, position=HAND.home))
 
+    def send(self, t: float, rgb: np.ndarray, info: bool = True, frame: str = OPTICAL_FRAME) -> Image:
+        message = image_message(CameraInfo().header.stamp, rgb, frame)
+        set_stamp(message.header.stamp, t)
+        if info:
+            self.to_info.publish(camera_message(message.header.stamp, CAMERA))
+        self.to_image.publish(message)
+        return message
+
+    def show(self, rgb: np.ndarray, what: str, condition=None, *, t=0.15, step=0.03, frame=OPTICAL) -> None:
+        """Send a picture repeatedly, with stamps from ``t`` on, until the condition holds: by default,
+        until there is a pose."""
+        stamps, found = itertools.count(t, step), condition or (lambda: self.poses)
+        wait_until(lambda: self.send(next(stamps), rgb, frame=frame) and found(), 60, what)
+
 
 @pytest.fixture
-def bench(pair):
-    def make(kind: type[StackNode], **parameters) -> Bench:
-        made = Bench(*pair(kind, **parameters))
-        assert made.node.autostart()
-        return made
-
-    return make
-
-
-CAMERA = SimulatedCameraParams().camera
-OPTICAL = "eye_color_optical_frame"
-"""Frame of a foreign driver's pictures."""
+def bench(pair) -> Callable[..., Bench]:
+    return lambda kind, **parameters: Bench(pair(kind, **parameters))
 
 
 def pose_error(message: PoseWithCovarianceStamped) -> np.ndarray:
     return difference(Transform.of_pose(read_pose(message).pose), Transform.of_pose(START))
 
 
-def send(b: Bench, t: float, rgb: np.ndarray, info: bool = True, frame: str = OPTICAL_FRAME) -> Image:
-    message = image_message(CameraInfo().header.stamp, rgb, frame)
-    set_stamp(message.header.stamp, t)
-    if info:
-        b.to_info.publish(camera_message(message.header.stamp, CAMERA))
-    b.to_image.publish(message)
-    return message
-
-
-def until(b: Bench, rgb: np.ndarray, condition, what: str, *, t=0.15, step=0.03, frame=OPTICAL) -> None:
-    """Send a picture repeatedly, with new stamps from ``t`` on, until the condition holds."""
-    stamps = itertools.count(t, step)
-    wait_until(lambda: send(b, next(stamps), rgb, frame=frame) and condition(), 60, what)
-
-
-def pose_at(b: Bench, t: float, rgb: np.ndarray) -> None:
-    until(b, rgb, lambda: b.poses, "a pose", t=t, step=1e-4, frame=OPTICAL_FRAME)
-
-
 def test_a_picture_becomes_a_pose_with_its_stamp_frame_and_covariance(bench, picture):
     b = bench(PoseEstimatorNode, reliable=True, frozen_after=1e5)
-    pose_at(b, 12.0, picture)
-    sent = send(b, 13.123456789, picture)
+    b.show(picture, "a pose", t=12.0, **OWN)
+    sent = b.send(13.123456789, picture)
     wait_until(lambda: b.poses[-1].header.stamp == sent.header.stamp, 10, "the pose of this picture")
     message = b.poses[-1]
     assert message.header.frame_id == WORLD
@@ -152,25 +139,19 @@ def test_missing_inputs_are_reported_once_and_yield_no_pose(bench, picture, monk
         wait_until(lambda: (show(), text in b.trouble())[1], 10, f"'{text}'")
 
     t = iter(np.arange(1.0, 1000.0, 0.01))
-    shown("without camera_info", lambda: send(b, next(t), picture, info=False))
+    shown("without camera_info", lambda: b.send(next(t), picture, info=False))
     zero = camera_message(Image().header.stamp, CAMERA)
     zero.k = np.zeros(9)
-    shown("all zero", lambda: (b.to_info.publish(zero), send(b, next(t), picture, info=False)))
-    shown("the camera_info is for 640 x 480", lambda: send(b, next(t), np.ascontiguousarray(picture[:240])))
+    shown("all zero", lambda: (b.to_info.publish(zero), b.send(next(t), picture, info=False)))
+    shown("the camera_info is for 640 x 480", lambda: b.send(next(t), np.ascontiguousarray(picture[:240])))
     assert not b.poses, "no pose from unusable pictures"
-    pose_at(b, 2000.0, picture)
+    b.show(picture, "a pose", t=2000.0, **OWN)
     wait_until(lambda: b.trouble() == "", 5, "everything to be well")
     empty = np.full_like(picture, 90)
-    until(
-        b,
-        empty,
-        lambda: "no tag of the object 'cube' is in view" in b.trouble(),
-        "lost tags",
-        t=2010.0,
-        frame=OPTICAL_FRAME,
-    )
+    lost = lambda: "no tag of the object 'cube' is in view" in b.trouble()  # noqa: E731
+    b.show(empty, "lost tags", lost, t=2010.0, frame=OPTICAL_FRAME)
     count = len(b.poses)
-    send(b, 2080.0, empty)
+    b.send(2080.0, empty)
     time.sleep(0.2)
     assert len(b.poses) == count
     broken = image_message(Image().header.stamp, picture)
@@ -182,28 +163,6 @@ def test_missing_inputs_are_reported_once_and_yield_no_pose(bench, picture, monk
         assert sum(text in line for line in said) == 1, f"'{text}' is logged once"
 
 
-def test_a_repeated_picture_with_new_stamps_yields_no_pose(bench, picture):
-    b = bench(PoseEstimatorNode, reliable=True)
-    pose_at(b, 12.0, picture)
-    wait_until(
-        lambda: send(b, 13.0 + time.monotonic() % 1e3, picture) and "repeats the same picture" in b.trouble(),
-        10,
-        "the report of it",
-    )
-    count = len(b.poses)
-    for k in range(5):
-        send(b, 2000.0 + 0.05 * k, picture)
-        time.sleep(0.02)
-    other = picture.copy()
-    other[0, 0] ^= 255
-    wait_until(
-        lambda: send(b, 2001.0 + time.monotonic() % 1e3, other) and len(b.poses) > count,
-        10,
-        "a pose from another picture",
-    )
-    assert not [p for p in b.poses[count:] if 2000.2 < seconds(p.header.stamp) < 2001.0]
-
-
 def test_pictures_and_intrinsics_survive_the_message(picture):
     message = image_message(Image().header.stamp, picture)
     assert (message.width, message.height, message.encoding, message.step) == (640, 480, "rgb8", 1920)
@@ -213,93 +172,60 @@ def test_pictures_and_intrinsics_survive_the_message(picture):
     assert back.document() == CAMERA.document()
 
 
+def live(b: Bench, count: int, pose: Callable[[float], np.ndarray] = lambda t: START) -> list[float]:
+    """Tell the camera a state every 5 ms until it has sent so many more pictures; return their ages on
+    arrival [s]."""
+    ages: list[float] = []
+    end = time.monotonic() + 30.0
+    while len(ages) < count and time.monotonic() < end:
+        known, b.t = len(b.images), b.t + 0.005
+        b.tell(b.t, pose(b.t))
+        time.sleep(0.005)
+        ages += [b.t - seconds(m.header.stamp) for m in b.images[known:]]
+    return ages
+
+
 def test_a_picture_shows_the_time_of_its_stamp(bench):
     """A cube that moves at 0.1 m/s appears where it was at the middle of the exposure."""
     b = bench(CameraNode, frame_rate=10.0, pixel_noise=0.0)
-    speed, zero = 0.1, time.monotonic()
-
-    def pose(t: float) -> np.ndarray:
-        return START + np.array([speed * ((t + 0.1) % 0.2 - 0.1), 0, 0, 0, 0, 0, 0])
-
-    sent = []
-    while len(b.images) < 30 and time.monotonic() - zero < 60.0:
-        t = time.monotonic() - zero
-        sent.append(t)
-        b.tell(t, pose(t))
-        time.sleep(0.003)
-    assert len(b.images) >= 30 and b.infos
-    images = list(b.images)  # more may come
-    stamps = np.array([seconds(m.header.stamp) for m in images])
+    since_start = lambda t: (t + 0.1) % 0.2 - 0.1  # noqa: E731
+    pose = lambda t: START + np.array([0.1 * since_start(t), 0, 0, 0, 0, 0, 0])  # noqa: E731
+    live(b, 15, pose)
+    stamps = np.array([seconds(m.header.stamp) for m in b.images])
     steps = np.diff(stamps) / 0.1
-    steps = steps[steps < 3.5]  # it restarts after a pause of the machine
     assert len(steps) > 5 and np.abs(steps - np.round(steps)).max() < 1e-3 and steps.min() > 0.5
-    estimator = SimulatedCamera(
-        HAND, CUBE, object_bundle("cube"), SimulatedCameraParams(pixel_noise=0.0), MOUNT, base=base_bundle()
-    )
-    checked = 0
-    for message, t in zip(images, stamps, strict=True):
-        if abs((t + 0.1) % 0.2 - 0.1) > 0.08:  # where the cube jumps back
-            continue
-        k = np.searchsorted(sent, t)
-        if k == len(sent) or sent[k] - sent[k - 1] > 0.01:  # a pause of the machine
-            continue
-        seen = np.frombuffer(message.data, np.uint8).reshape(480, 640, 3).astype(int)
-        here, there = (np.abs(seen - estimator.picture(HAND.home, pose(x))).mean() for x in (t, t - 0.015))
-        assert here < 0.5 * there
-        checked += 1
-    assert checked >= 5
+    params = SimulatedCameraParams(pixel_noise=0.0)
+    camera = SimulatedCamera(HAND, CUBE, object_bundle("cube"), params, MOUNT, base=base_bundle())
+    smooth = [k for k, t in enumerate(stamps) if abs(since_start(t)) < 0.08]  # not where the cube jumps back
+    assert len(smooth) >= 5
+    for k in smooth:
+        seen = np.frombuffer(b.images[k].data, np.uint8).reshape(480, 640, 3).astype(int)
+        times = stamps[k], stamps[k] - 0.015
+        here, before = (np.abs(seen - camera.picture(HAND.home, pose(t))).mean() for t in times)
+        assert here < 0.5 * before
 
 
 def test_camera_faults_delay_shift_or_freeze_pictures(bench):
     b = bench(CameraNode, image_jitter=0.0, further_delay=0.3)
-    ages, t = [], 0.0
-
-    def live(count: int) -> list[Image]:
-        """Return the next pictures and note their ages on arrival."""
-        nonlocal t
-        first, end = len(b.images), time.monotonic() + 30.0
-        while len(b.images) < first + count and time.monotonic() < end:
-            known, t = len(b.images), t + 0.005
-            b.tell(t, START)
-            time.sleep(0.005)
-            ages.extend(t - seconds(m.header.stamp) for m in b.images[known:])
-        return b.images[first:]
-
-    assert live(6) and min(ages) > 0.33
+    assert min(live(b, 6)) > 0.33
     assert np.median(np.diff([seconds(m.header.stamp) for m in b.images])) < 0.2, "late, not rare"
     put(b.node, further_delay=0.0, clock_offset=1.0)
-    live(12)
-    assert max(ages[-2:]) < -0.5
+    assert max(live(b, 12)[-2:]) < -0.5
     put(b.node, frozen_picture=True)
-    same = [bytes(m.data) for m in live(4)[-3:]]
-    assert same[0] == same[1] == same[2] != bytes(b.images[0].data)
-
-
-def test_perception_by_camera_adds_camera_and_pose_estimator():
-    for mode in ("sim", "mock"):
-        nodes = {n.name: n for n in MODES[mode].describe({"perception": "camera", "seed": 3})}
-        assert {"camera", "pose_estimator"} < set(nodes)
-        assert (
-            nodes["simulator"].parameters["pose_topic"] == "object_pose_truth"
-            and nodes["camera"].parameters["seed"] == 3
-        )
-        assert "camera" not in {n.name for n in MODES[mode].describe({})}
-    with pytest.raises(ConfigError, match="'calibration' must name the file"):
-        MODES["hardware"].describe({"perception": "camera"})
-    graph = MODES["hardware"].describe({"perception": "camera", "calibration": "m.yaml"})
-    given = next(n for n in graph if n.name == "pose_estimator").parameters
-    assert given["source"] == "realsense" and Path(given["calibration"]).is_absolute()
+    live(b, 4)
+    first, *_, third, second, last = (bytes(m.data) for m in b.images)
+    assert third == second == last != first
 
 
 @pytest.mark.slow
 def test_a_small_turn_is_reached_through_pixels(start):
     """Slower than real time, so that a busy machine renders enough pictures."""
     run = start("--perception", "camera", "--goal-yaw", "20", "--real-time-factor", "0.4", "--json", "-")
-    assert run.process.wait(180) == 0, run.err
+    assert run.wait(180) == 0, run.err
     results = json.loads(run.out)["results"]
     assert results["reached"] and results["restarts"] == {}
     assert results["true_orientation_error_rad"] < 0.15 and results["estimate_error_m"]["p50"] < 1e-3
-    with np.load(run.results / "recording.npz") as data:
+    with np.load(run.folder / "recording.npz") as data:
         assert np.isfinite(data["truth_WO"]).any(axis=1).mean() > 0.9
         assert 1 / 31 < np.median(np.diff(data["t"])) < 1 / 15
 
@@ -327,18 +253,15 @@ def frame(parent: str, name: str, X: Transform) -> Frame:
 
 def test_a_chain_of_frames_ends_at_a_frame_without_parent():
     frames = StaticFrames()
-
-    def note(one: Frame) -> None:
-        frames.note(SimpleNamespace(transforms=transforms(0.0, [one])))
-
     assert frames.root(OPTICAL)[0] == OPTICAL
-    note(frame("eye_link", OPTICAL, X_LC))
-    root, X = frames.root(OPTICAL)
-    assert root == "eye_link" and np.abs(difference(X, X_LC)).max() < 1e-9
-    note(frame("world", "eye_link", MOUNT.compose(X_LC.inverse)))
-    root, X = frames.root(OPTICAL)
-    assert root == "world" and np.abs(difference(X, MOUNT)).max() < 1e-9
-    note(frame(OPTICAL, "world", X_LC))
+    for one, root, X_RO in (
+        (frame("eye_link", OPTICAL, X_LC), "eye_link", X_LC),
+        (frame("world", "eye_link", MOUNT.compose(X_LC.inverse)), "world", MOUNT),
+    ):
+        frames.note(SimpleNamespace(transforms=transforms(0.0, [one])))
+        found, X = frames.root(OPTICAL)
+        assert found == root and np.abs(difference(X, X_RO)).max() < 1e-9
+    frames.note(SimpleNamespace(transforms=transforms(0.0, [frame(OPTICAL, "world", X_LC)])))
     frames.root(OPTICAL)  # a cycle ends, too
 
 
@@ -360,38 +283,23 @@ def tell(b: Bench, *frames: Frame) -> None:
 
 def test_extrinsics_come_from_tf_and_missing_frames_are_reported(bench, frames_on_tf, picture):
     b = bench(PoseEstimatorNode, calibration="tf", reliable=True, frozen_after=1e5)
-    until(
-        b,
-        picture,
-        lambda: f"to the pictures' frame '{OPTICAL}' on /tf_static" in b.trouble(),
-        "why",
-    )
+    b.show(picture, "why", lambda: f"to the pictures' frame '{OPTICAL}' on /tf_static" in b.trouble())
     assert "it has no parent" in b.trouble() and not b.poses
     tell(b, frame("eye_link", OPTICAL, X_LC))
-    until(
-        b,
-        picture,
-        lambda: "its frames end at 'eye_link'" in b.trouble(),
-        "the next sentence",
-    )
+    b.show(picture, "the next sentence", lambda: "its frames end at 'eye_link'" in b.trouble())
     tell(b, frame("world", "eye_link", MOUNT.compose(X_LC.inverse)))
-    until(b, picture, lambda: b.poses and not b.trouble(), "a pose without a warning")
+    b.show(picture, "a pose without a warning", lambda: b.poses and not b.trouble())
     assert np.abs(pose_error(b.poses[-1])).max() < 0.02
     moved = Transform(MOUNT.R, MOUNT.p + np.array([0.1, 0.0, 0.0]))
     tell(b, frame("world", "eye_link", moved.compose(X_LC.inverse)))
-    until(b, picture, lambda: abs(pose_error(b.poses[-1])[0] - 0.1) < 0.01, "the moved camera")
+    b.show(picture, "the moved camera", lambda: abs(pose_error(b.poses[-1])[0] - 0.1) < 0.01)
 
 
 def test_a_calibrated_camera_is_attached_to_the_world_by_its_topmost_frame(bench, frames_on_tf, picture):
     b, seen = bench(PoseEstimatorNode, reliable=True, frozen_after=1e5), []
     b.peer.create_subscription(TransformStamped, "/tf_static", seen.append, LATCHED)
     tell(b, frame("eye_link", OPTICAL, X_LC))
-    until(
-        b,
-        picture,
-        lambda: b.poses and [m for m in seen if m.header.frame_id == "world"],
-        "the frame",
-    )
+    b.show(picture, "the frame", lambda: b.poses and [m for m in seen if m.header.frame_id == "world"])
     frames = StaticFrames()
     for message in seen:
         frames.note(message)

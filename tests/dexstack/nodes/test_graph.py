@@ -1,21 +1,26 @@
-"""The graphs of the modes: arguments, agreement with the nodes, and the launch files that read them."""
+"""The graphs of the modes: arguments, parameters of every node, and the launch files that read them."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib
 import math
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
-from harness import node_class, spinning
+from harness import NODES, node_class, spinning
 from rclpy.lifecycle import TransitionCallbackReturn
+from rclpy.parameter import Parameter
 
+from dexstack.cli import main as cli
 from dexstack.config import read_sections, share_dir
 from dexstack.control.planners import PLANNERS
 from dexstack.errors import ConfigError
@@ -67,15 +72,12 @@ def test_every_argument_is_described_and_has_a_valid_default():
         ({"seconds": "soon"}, "'seconds' must be a number"),
         ({"seconds": "-1"}, "'seconds' must lie in"),
         ({"task": "three_bal"}, "unknown task 'three_bal'; did you mean 'three_ball'"),
-        ({"task": "nowhere.py"}, "no task file .*nowhere.py"),
-        (
-            {"task": "three_ball", "perception": "camera"},
-            "perception by camera needs a hand, and the robot of the task 'three_ball'",
-        ),
+        ({"planner": "samplin"}, "unknown planner 'samplin'"),
     ],
 )
 def test_wrong_arguments_are_one_clear_error(values, message):
     with pytest.raises(ConfigError, match=message):
+        SIM.check(values)
         SIM.describe(values)
 
 
@@ -97,12 +99,6 @@ def test_goal_and_time_limit_default_to_those_of_the_task():
     assert task(goal_yaw="0")["goal_yaw"] == 0.0 and not task(goal_yaw="0")["own_goals"]
 
 
-def test_the_task_of_the_balls_has_a_servo_and_no_hand():
-    names = {n.name for n in SIM.describe({"task": "three_ball", "robot_state": "yes"})}
-    assert "servo" in names and not {"hand", "robot_state"} & names
-    assert {n.name for n in SIM.describe({"task": "three_ball", "part": "robot"})} == {"simulator", "servo"}
-
-
 def test_your_own_task_reaches_every_node_by_its_path(tmp_path):
     (tmp_path / "my_task.py").write_text(
         "from dexstack.tasks.palm_turn import PalmTurn\n"
@@ -116,16 +112,107 @@ def test_your_own_task_reaches_every_node_by_its_path(tmp_path):
 
 
 def test_values_reach_the_nodes_they_concern():
-    values = {"goal_yaw": "180", "object": "stick", "namespace": "left_hand", "seed": "3"}
+    values = {"goal_yaw": "180", "object": "stick", "namespace": "left_hand"}
     nodes = {n.name: n for n in SIM.describe(values)}
-    assert nodes["task"].parameters["goal_yaw"] == pytest.approx(3.14159265)
-    names = ("simulator", "contact_detector", "mpc", "task")
-    assert all(nodes[name].parameters["object"] == "stick" for name in names)
-    assert nodes["simulator"].parameters["seed"] == 3
-    assert {n.namespace for n in nodes.values()} == {"/left_hand"}
+    assert nodes["task"].parameters["goal_yaw"] == pytest.approx(math.pi)
+    objects = {nodes[n].parameters["object"] for n in ("simulator", "contact_detector", "mpc", "task")}
+    assert objects == {"stick"} and {n.namespace for n in nodes.values()} == {"/left_hand"}
     nodes = SIM.describe({"respawn": "no", "use_sim_time": "true"})
     assert not any(n.respawn for n in nodes) and all(n.parameters["use_sim_time"] is True for n in nodes)
     assert all(n.respawn and "use_sim_time" not in n.parameters for n in SIM.describe({}))
+
+
+class Recorded:
+    """Stand-in for a class of launch or launch_ros, which are not on PyPI."""
+
+    def __init__(self, *args: Any, **fields: Any) -> None:
+        self.args, self.fields = args, fields
+
+
+@pytest.fixture
+def launching(monkeypatch) -> Iterator[ModuleType]:
+    """The module dexstack.graph.launching with stand-ins for launch and launch_ros."""
+    classes = {
+        "launch": "LaunchContext LaunchDescription",
+        "launch.actions": "DeclareLaunchArgument IncludeLaunchDescription LogInfo OpaqueFunction Shutdown",
+        "launch.launch_description_sources": "PythonLaunchDescriptionSource",
+        "launch.substitutions": "LaunchConfiguration",
+        "launch_ros": "",
+        "launch_ros.actions": "Node",
+        "launch_ros.parameter_descriptions": "ParameterValue",
+    }
+    for module, names in classes.items():
+        monkeypatch.setitem(sys.modules, module, SimpleNamespace(**dict.fromkeys(names.split(), Recorded)))
+    sys.modules.pop("dexstack.graph.launching", None)
+    yield importlib.import_module("dexstack.graph.launching")
+    del sys.modules["dexstack.graph.launching"]
+
+
+PLANNING = {"task", "console", "mpc", "contact_detector"}
+LINE = {"interface": "pty", "channel": "/tmp/here"}
+STARTED: list[tuple[str, dict[str, str], dict[str, dict[str, Any]]]] = [
+    (
+        "hardware",
+        {},
+        {
+            "hand": {"hand": "right", "interface": "socketcan", "hardware": "V4"},
+            "task": {"reset_service": ""},
+        },
+    ),
+    (
+        "hardware",
+        {"hand": "leap_right", "channel": "/dev/ttyUSB0"},
+        {"hand": {"hand": "leap_right", "interface": "serial", "channel": "/dev/ttyUSB0"}},
+    ),
+    (
+        "hardware",
+        {"perception": "camera", "calibration": "/m.yaml"},
+        {"hand": {}, "pose_estimator": {"source": "realsense", "calibration": "/m.yaml"}},
+    ),
+    ("mock", {"hand": "leap_left", "channel": "/tmp/here"}, {"simulator": LINE, "hand": LINE}),
+    (
+        "sim",
+        {"perception": "camera", "seed": "3"},
+        {
+            "hand": {},
+            "simulator": {"pose_topic": "object_pose_truth", "seed": 3},
+            "camera": {"seed": 3},
+            "pose_estimator": {"reliable": True},
+        },
+    ),
+    ("sim", {"task": "three_ball", "robot_state": "yes"}, {"simulator": {}, "servo": {}}),
+    ("sim", {"task": "three_ball", "part": "robot"}, {"simulator": {}, "servo": {}}),
+    (
+        "sim",
+        {"monitor": "yes", "record": "/a.mcap", "planner": "sampling"},
+        {
+            "hand": {},
+            "simulator": {},
+            "monitor": {"object": "cube"},
+            "recorder": {"file": "/a.mcap"},
+            "console": {"stay": True},
+            "mpc": {"planner": "sampling", "horizon": 10},
+        },
+    ),
+]
+"""Mode, arguments, and the nodes that start next to those of PLANNING with some of their parameters."""
+
+
+@pytest.mark.parametrize(("mode", "values", "expected"), STARTED)
+def test_a_launch_description_starts_these_nodes_with_these_parameters(launching, mode, values, expected):
+    pytest.importorskip("pupil_apriltags", reason="perception by camera needs the extra 'camera'")
+    *declared, graph = launching.launch_description(mode).args[0]
+    defaults = {argument.args[0]: argument.fields["default_value"] for argument in declared}
+    context = Recorded()
+    context.launch_configurations = defaults | values
+    nodes = {node.fields["name"]: node.fields for node in graph.fields["function"](context)}
+    assert nodes.keys() == expected.keys() | (PLANNING if "part" not in values else set())
+    for name, node in nodes.items():
+        assert node["arguments"] == ["-m", f"dexstack.nodes.{name}"]
+        assert (node["on_exit"] is not None) == (name == "console") != node["respawn"]
+        given = node["parameters"][-1]
+        for key, value in expected.get(name, {}).items():
+            assert (given[key].args[0] if isinstance(value, str) else given[key]) == value, (name, key)
 
 
 SHARED = {"/diagnostics", "/rosout", "/parameter_events", "/tf", "/tf_static"}
@@ -177,7 +264,7 @@ def test_an_external_camera_is_read_on_the_topics_of_its_driver(domain, tmp_path
         with made(file, domain, tmp_path) as node:
             assert node.trigger_configure() == TransitionCallbackReturn.SUCCESS
             assert {image, info} <= {s.topic_name for s in node.subscriptions}
-    with pytest.raises(ConfigError, match="or be tf"):
+    with pytest.raises(ConfigError, match=r"'calibration' must name the file that .* or be tf"):
         MODES["hardware"].describe({"perception": "camera", "camera": "external"})
 
 
@@ -235,13 +322,6 @@ def test_sections_of_parameter_files_reach_the_node_in_its_namespace(namespace, 
     assert len(said) == (not matches) and all(f"section '{key}'" in sentence for sentence in said)
 
 
-def test_a_planner_comes_with_its_files():
-    mpc = next(n for n in SIM.describe({"planner": "sampling"}) if n.name == "mpc")
-    assert mpc.parameters["planner"] == "sampling" and mpc.parameters["horizon"] == 10
-    with pytest.raises(ConfigError, match="unknown planner 'samplin'"):
-        SIM.check({"planner": "samplin"})
-
-
 @pytest.mark.parametrize("task", TASKS)
 def test_the_files_of_tasks_have_the_types_that_ros_requires(task):
     """ROS rejects a whole number for a decimal parameter."""
@@ -287,8 +367,81 @@ def test_the_parts_make_the_whole(mode):
     assert "robot_state" in {n.name for n in SIM.describe({"part": "robot", "robot_state": "yes"})}
 
 
-def test_monitor_and_recorder_are_added_on_request():
-    nodes = {n.name: n for n in SIM.describe({"monitor": "yes", "record": "a.mcap", "object": "stick"})}
-    assert nodes["monitor"].parameters["object"] == "stick" and nodes["console"].parameters["stay"]
-    assert Path(nodes["recorder"].parameters["file"]).is_absolute()
-    assert not {"monitor", "recorder"} & {n.name for n in SIM.describe({})}
+OTHERS = ("servo", "learner", "recorder", "player", "monitor", "robot_state", "camera", "pose_estimator")
+
+
+@pytest.fixture(scope="module", params=(*NODES, *OTHERS))
+def node(request, domain):
+    with spinning(domain, node_class(f"dexstack.nodes.{request.param}")) as (made,):
+        yield made
+
+
+def fields(node: StackNode):
+    return [f for block in node.blocks() for f in dataclasses.fields(block)]
+
+
+def test_every_parameter_is_described(node):
+    names = [f.name for f in fields(node)]
+    assert "autostart" in names and len(set(names)) == len(names)
+    for described in node.describe_parameters(names):
+        assert len(described.description) > 10, described.name
+
+
+def test_wrong_values_are_rejected_and_change_nothing(node):
+    tried = 0
+    for field in fields(node):
+        wrong = ["many", float("nan")] if isinstance(field.default, float) else []
+        if not isinstance(field.default, tuple | str):
+            bounds = ((field.metadata["lo"], -1), (field.metadata["hi"], 1))
+            beyond = [type(field.default)(limit + step) for limit, step in bounds if limit is not None]
+            tried, wrong = tried + len(beyond), wrong + beyond
+        before = node.get_parameter(field.name).value
+        for value in wrong:
+            (result,) = node.set_parameters([Parameter(field.name, value=value)])
+            assert not result.successful and result.reason, (field.name, value)
+            assert node.get_parameter(field.name).value == before
+    assert tried >= 1
+
+
+def test_a_good_value_reaches_the_node(node):
+    field = next(f for f in fields(node) if isinstance(f.default, float) and f.metadata["hi"] is not None)
+    value = 0.5 * (field.default + field.metadata["hi"])
+    (result,) = node.set_parameters([Parameter(field.name, value=value)])
+    assert result.successful
+    block = next(b for b in node.blocks() if field.name in b.__dataclass_fields__)
+    assert getattr(node.params(block), field.name) == value
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ("mock", "--task", "three_ball"),
+            "an emulated hand on a bus needs a hand, and the robot of the task 'three_ball'",
+        ),
+        (
+            ("hardware", "--task", "three_ball"),
+            "this mode needs a hand, and the robot of the task 'three_ball'",
+        ),
+        (("sim", "--task", "three_ball", "--perception", "camera"), "perception by camera needs a hand"),
+        (("sim", "--task", "three_balls"), "unknown task 'three_balls'; did you mean 'three_ball'?"),
+        (("sim", "--task", "nowhere.py"), "there is no task file"),
+        (("sim", "--object", "teapot"), "unknown object 'teapot'"),
+        (("sim", "--goal-yaw", "ninety"), "'goal_yaw' must be a number, got 'ninety'"),
+        (("sim", "orientaton_weight: 5.0"), "'orientaton_weight'"),
+        (("sim", "horizon: 0"), "'horizon'"),
+        (("sim", "horizon: many"), "'horizon'"),
+    ],
+)
+def test_what_cannot_run_is_refused_in_one_sentence_before_any_node_starts(
+    arguments, sentence, tmp_path, monkeypatch, capsys
+):
+    if ":" in arguments[-1]:  # a file with this parameter
+        (tmp_path / "p.yaml").write_text(f"mpc: {{ros__parameters: {{{arguments[-1]}}}}}")
+        arguments = (*arguments[:-1], "--params", str(tmp_path / "p.yaml"))
+    started: list[object] = []
+    monkeypatch.setattr("dexstack.cli.up.NodeSupervisor", lambda *a, **k: started.append(a))
+    assert cli.main(["up", *arguments, "--results", str(tmp_path / "run")]) == 2
+    said = capsys.readouterr().err
+    assert sentence in said and said.count("\n") == 1 and "Traceback" not in said
+    assert not started and not (tmp_path / "run").exists()

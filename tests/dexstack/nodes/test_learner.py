@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import re
 
 import jax
 import numpy as np
 import pytest
-from harness import Run, wait_until
+from harness import wait_until
 from std_msgs.msg import String
 
 from dexstack.contact.contact import empty_contacts
@@ -23,7 +22,6 @@ from dexstack.nodes.learner import Samples
 from dexstack.nodes.theta import ThetaReader, theta_message
 from dexstack.nodes.wire import BadMessage, PoseSample
 from dexstack.process.history import JointSample
-from tests.acceptance.probe import Probe
 
 ABOUT = {"object": "cube", "hand": "allegro", "model": "implicit", "step": 0.1}
 
@@ -128,32 +126,20 @@ def test_a_limp_hand_has_no_command(samples):
 
 
 @pytest.mark.slow
-def test_the_planner_uses_a_learned_theta_during_the_run(tmp_path):
+def test_the_planner_uses_a_learned_theta_during_the_run(start, probe, tmp_path):
     """θ reaches the planner, which continues planning, and is complete in the results."""
     slow = tmp_path / "slow.yaml"  # without a weight on the goal the run does not end early
     slow.write_text("mpc: {ros__parameters: {orientation_weight: 0.0, model: dsdf}}")
-    run = Run(tmp_path / "run", "--learn", "yes", "--seconds", "1000", "--params", str(slow))
-    probe = None
-    try:
-        domain = int(wait_until(lambda: re.search(r"ROS domain (\d+)", run.err), 20, "the domain")[1])
-        probe = Probe(domain)
-        wait_until(lambda: int(probe.values("mpc").get("thetas_taken", 0)) >= 2, 300, "two θ in the planner")
-        wait_until(
-            lambda: int(probe.values("learner")["updates"]) >= 2,
-            60,
-            "the learner's count in its diagnostics",
-        )
-        assert int(probe.values("learner")["refused_steps"]) == 0
-        assert not [key for key in probe.values("mpc") if key.startswith(("dropped learner", "failed"))]
-        learned = load_theta(str(tmp_path / "run" / "theta.yaml"), 16)
-        assert learned.object == "cube" and learned.data["transitions"] > 20
-        first = make_theta(load_hand("right"), load_object("cube"), PlannerParams(), 0.1)
-        assert not np.allclose(learned.theta.inertia, first.inertia)
-        assert run.interrupt() == 0, run.err
-    finally:
-        if probe:
-            probe.close()
-        run.close()
+    run = start("--learn", "yes", "--seconds", "1000", "--params", str(slow))
+    wait_until(lambda: int(probe.values("mpc").get("thetas_taken", 0)) >= 2, 300, "two θ in the planner")
+    wait_until(lambda: int(probe.values("learner")["updates"]) >= 2, 60, "the learner's diagnostics")
+    assert int(probe.values("learner")["refused_steps"]) == 0
+    assert not [key for key in probe.values("mpc") if key.startswith(("dropped learner", "failed"))]
+    learned = load_theta(str(run.folder / "theta.yaml"), 16)
+    assert learned.object == "cube" and learned.data["transitions"] > 20
+    first = make_theta(load_hand("right"), load_object("cube"), PlannerParams(), 0.1)
+    assert not np.allclose(learned.theta.inertia, first.inertia)
+    assert run.interrupt() == 0, run.err
 
 
 @pytest.mark.parametrize("planner", ["sampling", "gauss_newton"])

@@ -9,10 +9,11 @@ import time
 import numpy as np
 import pytest
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
-from harness import NODES, alive, joint_state, pose_message, wait_until
+from harness import NODES, joint_state, pose_message, wait_until
 from std_msgs.msg import Float64MultiArray, String
 
 from dexstack.nodes.wire import COMMAND, LATCHED, REPORTS, SENSOR, SERVO, contacts_message
+from tests.acceptance.programs import alive
 
 POSES = (PoseStamped, PoseWithCovarianceStamped)
 

@@ -1,22 +1,29 @@
-"""The browser monitor: actions on its page reach the graph, over the web socket and in a browser."""
+"""The monitor's page: its actions reach the graph, over the web socket and, in a whole run, in a browser.
+
+``DEXSTACK_PICTURES=docs python -m pytest -m slow tests/dexstack/nodes/test_monitor.py`` writes
+``docs/monitor.png``.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import os
+import re
 import socket
 import time
 import urllib.request
+from pathlib import Path
 
 import browser
 import numpy as np
 import psutil
 import pytest
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
-from harness import HAND, joint_state, pose_message, put, spinning, wait_until
+from harness import HAND, NODES, joint_state, pose_message, put, spinning, wait_until
 from rcl_interfaces.msg import SetParametersResult
 from rcl_interfaces.srv import SetParameters
-from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import Image as ImageMessage
 from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
@@ -34,12 +41,12 @@ from dexstack.plants.base import Patch
 from dexstack.tasks.palm_turn import PalmTurn
 from tests.acceptance import monitor as cost
 from tests.acceptance.probe import Probe
+from tests.acceptance.programs import DEXSTACK, Program
 from tests.visitor import Visitor
 
 pytestmark = pytest.mark.flaky(reruns=3)  # in real time: a node may wait too short on a busy machine
 
 START = load_object("cube").start("allegro").pose_WO
-NEEDS_BROWSER = "no Chromium here (Debian: apt-get install chromium); the web socket is tested without one"
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +84,7 @@ def feed(stack, probe: Probe):
 
 @pytest.fixture
 def visitor(stack):
-    made = Visitor(stack[0].page)
+    made = Visitor(stack[0].page.url)
     yield made
     made.close()
 
@@ -234,86 +241,6 @@ def test_the_page_is_for_this_machine_only(stack):
     assert {address.ip for address in listening} == {"127.0.0.1"}
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(browser.PROGRAM is None, reason=NEEDS_BROWSER)
-def test_a_tilted_goal_is_set_with_the_mouse(stack, feed, goals, tmp_path):
-    """The user drags the ring about the object's x axis."""
-    page = stack[0].page
-    window = browser.Browser(page.url, tmp_path, width=900, height=600)
-    try:
-        window.wait_for("document.body.innerText.includes('Stop the hand')", 120)
-        wait_until(
-            lambda: goals and np.allclose(page.ghost.position, read_pose(goals[-1]).pose[:3], atol=1e-6),
-            30,
-            "the ghost at the goal",
-        )
-        before = matrix(page.ghost.wxyz)
-
-        def turn() -> np.ndarray:
-            """Return the rotation vector of the turn, in the frame before."""
-            return Rotation.from_matrix(before.T @ matrix(read_pose(goals[-1]).pose[3:])).as_rotvec()
-
-        window.dismiss_notes()
-        window.check("drag the goal")
-        wait_until(lambda: page.ghost.visible, 20, "the ghost")
-        (client,) = page.server.get_clients().values()
-        wait_until(lambda: client.camera.update_timestamp > 0, 20, "where it is seen from")
-
-        def tilted() -> bool:
-            window.drag(
-                [pixel(window, client.camera, on_ring(page.ghost, degrees)) for degrees in range(30, 61, 3)]
-            )
-            return goals and np.linalg.norm(turn()) > math.radians(10)
-
-        wait_until(tilted, 20, "the tilted goal")
-        angle = np.linalg.norm(turn())
-        assert angle < math.radians(60)
-        assert abs(turn()[0]) > 0.99 * angle, "only about the axis of the ring"
-    finally:
-        window.close()
-
-
-def matrix(wxyz) -> np.ndarray:
-    return Rotation.from_quat(wxyz, scalar_first=True).as_matrix()
-
-
-def on_ring(ghost, degrees: float) -> np.ndarray:
-    """Return a point of the ring about the ghost's x axis: a quarter circle from y to z, whose radius is
-    0.65 of the gizmo's scale."""
-    angle = math.radians(degrees)
-    return np.asarray(ghost.position) + matrix(ghost.wxyz) @ (
-        0.65 * ghost.scale * np.array([0.0, math.cos(angle), math.sin(angle)])
-    )
-
-
-def pixel(window, camera, p_W) -> tuple[float, float]:
-    """Return the position of a point on the screen."""
-    x, y, width, height = window.evaluate(
-        "(r => [r.x, r.y, r.width, r.height])(document.querySelector('canvas').getBoundingClientRect())"
-    )
-    right, down, ahead = matrix(camera.wxyz).T @ (p_W - np.asarray(camera.position))
-    focal = 0.5 * height / math.tan(0.5 * camera.fov)
-    return x + 0.5 * width + focal * right / ahead, y + 0.5 * height + focal * down / ahead
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(browser.PROGRAM is None, reason=NEEDS_BROWSER)
-def test_on_a_phone(stack, feed, probe, tmp_path):
-    page = stack[0].page
-    window = browser.Browser(page.url, tmp_path, phone=True)
-    try:
-        window.wait_for("document.body.innerText.includes('Stop the hand')", 120)
-        assert "width=device-width" in window.evaluate(
-            "document.querySelector('meta[name=viewport]').content"
-        )
-        assert window.evaluate("document.documentElement.scrollWidth <= innerWidth"), "as wide as the screen"
-        for label, value in (("Stop the hand", False), ("Enable the hand", True)):
-            window.tap(label)
-            enabled(probe, value)
-    finally:
-        window.close()
-
-
 def test_a_port_in_use_is_skipped():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -333,3 +260,52 @@ def test_the_cost_of_the_page_is_measured(capsys, monkeypatch):
     assert solve["alone"]["n"] > 50 and solve["watched"]["n"] > 30 and results["page_bytes"] > 20_000
     assert solve["p99_growth"] == pytest.approx(solve["watched"]["p99"] / solve["alone"]["p99"] - 1)
     assert (status == 0) == (solve["p99_growth"] <= results["limit"])
+
+
+NEEDS_BROWSER = pytest.mark.skipif(
+    browser.PROGRAM is None, reason="no Chromium here (Debian: apt-get install chromium)"
+)
+ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/\?token=\S+?(?=[;\s])")
+
+
+def address(said) -> str:
+    return wait_until(lambda: ADDRESS.search(said() + " "), 60, "the page's address")[0]
+
+
+def keep(picture: bytes) -> None:
+    if folder := os.environ.get("DEXSTACK_PICTURES"):
+        Path(folder, "monitor.png").write_bytes(picture)
+
+
+@pytest.mark.slow
+@NEEDS_BROWSER
+def test_a_run_is_watched_stopped_and_continued_in_another_plant_and_its_bag_is_shown(
+    start, probe, domain, tmp_path
+):
+    bag = tmp_path / "run.mcap"
+    run = start("--monitor", "--goal-yaw", "90", "--seconds", "600", "--record", str(bag))
+    with contextlib.closing(browser.Browser(address(lambda: run.err), tmp_path / "first")) as window:
+        window.wait_for("document.body.innerText.includes('Stop the hand')", 120)
+        wait_until(lambda: set(probe.reports) >= set(NODES) and probe.phase() == "reached", 180, "the goal")
+        window.dismiss_notes()
+        window.check("transparent hand")
+        window.wait_for("document.body.innerText.includes('reached')", 30)
+        wait_until(lambda: window.colourful() > 200, 60, "the object to be drawn")
+        keep(window.screenshot())
+        window.click("Stop the hand")
+        wait_until(lambda: probe.values("hand").get("enabled") == "False", 30, "the hand to stop")
+        window.choose("mujoco", "hydroelastic")
+        window.click("Change the plant")
+        wait_until(lambda: probe.values("simulator").get("plant") == "hydroelastic", 300, "the other engine")
+        window.click("Enable the hand")
+        wait_until(lambda: probe.values("hand").get("enabled") == "True", 30, "the hand to be enabled")
+    assert run.interrupt() == 0, run.err
+
+    replay = Program([*DEXSTACK, "replay", str(bag), "--loop"], tmp_path / "replay")
+    with replay, Program([*DEXSTACK, "monitor", "--no-open"], tmp_path / "monitor") as monitor:
+        said = lambda: monitor.out + monitor.err  # noqa: E731
+        with contextlib.closing(browser.Browser(address(said), tmp_path / "second", phone=True)) as window:
+            window.wait_for("/(running|reached)\\s+time [1-9]/.test(document.body.innerText)", 120)
+            viewport = window.evaluate("document.querySelector('meta[name=viewport]').content")
+            assert "width=device-width" in viewport
+            assert window.evaluate("document.documentElement.scrollWidth <= innerWidth"), "fits the phone"

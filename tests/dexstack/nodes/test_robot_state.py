@@ -7,6 +7,7 @@ import itertools
 import json
 import re
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,9 +28,11 @@ from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.model.scene import build_scene
 from dexstack.nodes import robot_state, wire
+from dexstack.nodes.frames import FrameBuffer
 from dexstack.nodes.robot_state import RobotStateNode
 from dexstack.nodes.tf import transforms
 from dexstack.nodes.wire import LATCHED, SENSOR
+from dexstack.perception.se3 import Transform, difference
 from docs.write_reference import _nodes as reference_nodes
 
 
@@ -40,56 +43,49 @@ def test_the_tree_is_complete_and_agrees_with_the_scene(side):
     q = np.random.default_rng(0).uniform(hand.lower, hand.upper)
     messages = transforms(1.5, [*tree.fixed, *tree.moving(q)])
     parents = {m.child_frame_id: m for m in messages}
-    links = {link.get("name") for link in ElementTree.parse(hand.urdf_path).getroot().findall("link")}
-    assert set(parents) == links | {"palm"} and len(messages) == len(parents), "every frame has one parent"
+    links = ElementTree.parse(hand.urdf_path).getroot().findall("link")
+    names = {link.get("name") for link in links}
+    assert set(parents) == names | {"palm"} and len(messages) == len(parents), "every frame has one parent"
+    assert sum(len(link.findall("visual")) for link in links) >= 17
+    assert all(len(link.findall("visual")) >= len(link.findall("collision")) for link in links)
 
-    def apply_world(name: str) -> np.ndarray:
+    def X_W(name: str) -> Transform:
         if name == "world":
-            return np.eye(4)
-        transform = parents[name].transform
-        X, R = np.eye(4), np.empty(9)
-        mujoco.mju_quat2Mat(R, np.array([getattr(transform.rotation, a) for a in "wxyz"]))
-        X[:3, :3], X[:3, 3] = R.reshape(3, 3), [getattr(transform.translation, a) for a in "xyz"]
-        return apply_world(parents[name].header.frame_id) @ X
+            return Transform.of_pose([0, 0, 0, 1, 0, 0, 0])
+        p, r = parents[name].transform.translation, parents[name].transform.rotation
+        own = Transform.of_pose([p.x, p.y, p.z, r.w, r.x, r.y, r.z])
+        return X_W(parents[name].header.frame_id).compose(own)
 
     model = build_scene(hand, load_object("cube")).compile()
     data = mujoco.MjData(model)
     data.qpos[:16] = q
     mujoco.mj_kinematics(model, data)
     for body in hand.bodies:
-        X = apply_world(body.name)
-        np.testing.assert_allclose(X[:3, 3], data.body(body.name).xpos, atol=1e-9)
-        np.testing.assert_allclose(X[:3, :3], data.body(body.name).xmat.reshape(3, 3), atol=1e-9)
+        np.testing.assert_allclose(X_W(body.name).p, data.body(body.name).xpos, atol=1e-9)
+        np.testing.assert_allclose(X_W(body.name).R, data.body(body.name).xmat.reshape(3, 3), atol=1e-9)
     for tip in hand.fingertips:
-        X = apply_world(hand.bodies[tip.body].name)
-        named = apply_world(hand.bodies[tip.body].name + "_tip")
-        np.testing.assert_allclose(named[:3, 3], X[:3, 3] + X[:3, :3] @ tip.p_BT, atol=1e-9)
+        X = X_W(hand.bodies[tip.body].name)
+        named = X_W(hand.bodies[tip.body].name + "_tip")
+        np.testing.assert_allclose(named.p, X.p + X.R @ tip.p_BT, atol=1e-9)
 
 
-def test_every_link_has_a_visual():
-    for side in ("right", "left"):
-        links = ElementTree.parse(load_hand(side).urdf_path).getroot().findall("link")
-        assert sum(len(link.findall("visual")) for link in links) >= 17
-        assert all(len(link.findall("visual")) >= len(link.findall("collision")) for link in links)
+@pytest.fixture
+def feed(probe) -> Callable[[], None]:
+    """Return a function that publishes the object's pose and the joint angles."""
+    to_pose = probe.node.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
+    to_joints, ticks = probe.node.create_publisher(JointState, "joint_states", SENSOR), itertools.count(1)
+
+    def publish() -> None:
+        to_pose.publish(pose_message([0.25, 0, 0, 1, 0, 0, 0]))
+        to_joints.publish(joint_state(next(ticks), position=HAND.home))
+
+    return publish
 
 
-class Feeder:
-    """Publishes the object's pose and the joint angles."""
-
-    def __init__(self, probe) -> None:
-        self._to_pose = probe.node.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
-        self._to_joints = probe.node.create_publisher(JointState, "joint_states", SENSOR)
-        self._seconds = itertools.count(1)
-
-    def publish(self) -> None:
-        self._to_pose.publish(pose_message([0.25, 0, 0, 1, 0, 0, 0]))
-        self._to_joints.publish(joint_state(next(self._seconds), position=HAND.home))
-
-
-def test_description_and_markers_reach_late_subscribers(domain, probe):
+def test_description_and_markers_reach_late_subscribers(domain, probe, feed):
     descriptions: list[String] = []
     seen: list[MarkerArray] = []
-    feeder, to_goal = Feeder(probe), probe.node.create_publisher(PoseStamped, "task/goal", LATCHED)
+    to_goal = probe.node.create_publisher(PoseStamped, "task/goal", LATCHED)
     to_goal.publish(pose_message([0.5, 0, 0, 1, 0, 0, 0], kind=PoseStamped))
     with spinning(domain, RobotStateNode) as (node,):
         assert node.autostart()
@@ -97,7 +93,7 @@ def test_description_and_markers_reach_late_subscribers(domain, probe):
         probe.node.create_subscription(MarkerArray, "object_markers", seen.append, 1)
 
         wait_until(
-            lambda: feeder.publish() or (descriptions and seen and len(seen[-1].markers) == 2),
+            lambda: feed() or (descriptions and seen and len(seen[-1].markers) == 2),
             20,
             "the description and two markers",
         )
@@ -111,8 +107,8 @@ def test_description_and_markers_reach_late_subscribers(domain, probe):
     np.testing.assert_allclose(np.ptp(corners, axis=0), load_object("cube").size, atol=1e-6)
 
 
-@pytest.mark.parametrize("links", [True, False])
-def test_the_links_may_be_left_to_robot_state_publisher(domain, probe, monkeypatch, links):
+@pytest.mark.parametrize(("links", "on_palm"), [(True, False), (False, True)])
+def test_the_links_and_the_palm_may_be_left_to_others(domain, feed, monkeypatch, links, on_palm):
     sent: dict[str, list] = {"/tf": [], "/tf_static": []}
     # A stand-in for TFMessage, which is not on PyPI.
     monkeypatch.setattr(robot_state, "tf_message", lambda: SimpleNamespace)
@@ -124,13 +120,14 @@ def test_the_links_may_be_left_to_robot_state_publisher(domain, probe, monkeypat
         return SimpleNamespace(publish=lambda m: sent[name].extend(m.transforms))
 
     monkeypatch.setattr(RobotStateNode, "create_publisher", create)
-    feeder = Feeder(probe)
-    with spinning(domain, RobotStateNode, arguments=("-p", f"links:={str(links).lower()}")) as (node,):
+    settings = {"links": links, "world_on_palm": on_palm}
+    arguments = [x for name, value in settings.items() for x in ("-p", f"{name}:={str(value).lower()}")]
+    with spinning(domain, RobotStateNode, arguments=arguments) as (node,):
         assert node.autostart()
         assert ("/robot_description" in {p.topic_name for p in node.publishers}) == links
 
         wait_until(
-            lambda: feeder.publish() or "object" in {m.child_frame_id for m in sent["/tf"]},
+            lambda: feed() or "object" in {m.child_frame_id for m in sent["/tf"]},
             10,
             "the object's frame",
         )
@@ -138,7 +135,11 @@ def test_the_links_may_be_left_to_robot_state_publisher(domain, probe, monkeypat
     theirs = {joint.find("child").get("link") for joint in urdf.findall("joint")}
     (root,) = {link.get("name") for link in urdf.findall("link")} - theirs
     ours = {m.child_frame_id for messages in sent.values() for m in messages}
-    assert ours == {"palm", root, "object"} | (theirs if links else set())
+    assert ours == {"world" if on_palm else "palm", root, "object"} | (theirs if links else set())
+    buffer, hand = FrameBuffer(), load_hand("right")
+    buffer.note(SimpleNamespace(transforms=sent["/tf_static"]), fixed=True)
+    mounted = Transform.of_pose([*hand.p_WP, *hand.quat_WP])
+    assert np.abs(difference(buffer.pose("world", "palm", 1.0), mounted)).max() < 1e-9
 
 
 def topics(part) -> list[dict]:
@@ -191,23 +192,18 @@ def test_the_diagnostics_groups_contain_every_node_once():
 def test_the_foxglove_layout_uses_existing_topics_and_services():
     layout = json.loads((share_dir() / "config" / "dexstack.foxglove.json").read_text())
     panels = layout["configById"]
-    (scene,) = (panel for name, panel in panels.items() if name.startswith("3D!"))
+
+    def of(kind: str) -> list[dict]:
+        return [panel for name, panel in panels.items() if name.startswith(f"{kind}!")]
+
+    (scene,) = of("3D")
     looked = {*scene["topics"], *(layer["topic"] for layer in scene["layers"].values() if "topic" in layer)}
-    looked |= {
-        path["value"].partition(".")[0]
-        for name, panel in panels.items()
-        if name.startswith("Plot!")
-        for path in panel["paths"]
-    }
-    looked |= {
-        panel["imageMode"]["imageTopic"] for name, panel in panels.items() if name.startswith("Image!")
-    }
-    assert {"/robot_description", "/contact_patch", "/rollout/error"} <= looked and scene[
-        "followTf"
-    ] == "world"
-    assert looked <= {f"/{name}" for name in uses("writes")}
+    looked |= {path["value"].partition(".")[0] for panel in of("Plot") for path in panel["paths"]}
+    looked |= {panel["imageMode"]["imageTopic"] for panel in of("Image")}
+    assert {"/robot_description", "/contact_patch", "/rollout/error"} <= looked
+    assert looked <= {f"/{name}" for name in uses("writes")} and scene["followTf"] == "world"
     assert scene["publish"]["poseTopic"] in {f"/{name}" for name in uses("reads")}
-    called = {panel["serviceName"] for name, panel in panels.items() if name.startswith("CallService!")}
+    called = {panel["serviceName"] for panel in of("CallService")}
     assert len(called) == 3 and called <= {f"/{name}" for name in uses("offers")}
 
     def placed(part) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from pathlib import Path
@@ -9,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from geometry_msgs.msg import PoseStamped
-from harness import NODES, Run, wait_until
+from harness import NODES, wait_until
 
 from dexstack.nodes.wire import LATCHED
 from tests.acceptance.probe import Probe
+from tests.acceptance.programs import up
 
 WHY = "ros2cli comes with a ROS 2 installation only; .ci/genuine-ros.sh runs these tests without one"
 pytest.importorskip("ros2param.api", reason=WHY)
@@ -46,25 +48,12 @@ def stop_daemon(domain):
 @pytest.fixture(scope="module")
 def running(domain, tmp_path_factory):
     """A probe of a graph that runs as long as the tests of this module."""
-    run = Run(
-        tmp_path_factory.mktemp("run"),
-        "--goal-yaw",
-        "170",
-        "--seconds",
-        "3000",
-        "--stay",
-        "--trajectories",
-        domain=domain,
-    )
-    probe = Probe(domain)
-    try:
+    arguments = "--goal-yaw", "170", "--seconds", "3000", "--stay", "--trajectories"
+    with up("sim", tmp_path_factory.mktemp("run"), *arguments), contextlib.closing(Probe(domain)) as probe:
         wait_until(
             lambda: set(probe.reports) >= set(NODES) and probe.phase() == "running", 180, "the rollout"
         )
         yield probe
-    finally:
-        probe.close()
-        run.close()
 
 
 def test_nodes_topics_and_services_are_listed(running):

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from harness import alive, wait_until
+from harness import wait_until
 
 from dexstack.cli import supervisor
-from dexstack.cli.supervisor import Supervisor, graph_environment
+from dexstack.cli.supervisor import NodeSupervisor, attached_environment, graph_environment
+from dexstack.errors import ConfigError
 from dexstack.graph.modes import MODES, NodeDescription, discovery_range
+from tests.acceptance.programs import alive
 
 HERE = Path(__file__).parent
 
@@ -41,7 +43,7 @@ def pids(path: Path) -> list[int]:
 
 
 def supervise(tmp_path: Path, *stands: Stand):
-    return Supervisor(stands, dict(os.environ), tmp_path, view=sys.stderr).run()
+    return NodeSupervisor(stands, dict(os.environ), tmp_path, view=sys.stderr).run()
 
 
 def test_a_run_ends_with_the_node_that_ends_it(tmp_path):
@@ -124,17 +126,30 @@ def test_no_orphan_is_left(tmp_path, number):
         process.kill()
 
 
-def test_two_graphs_get_two_domains_unless_the_user_names_one(monkeypatch):
+def test_two_graphs_get_two_domains_and_a_command_joins_the_only_one(monkeypatch):
     monkeypatch.delenv("ROS_DOMAIN_ID", raising=False)
     monkeypatch.delenv("ROS_AUTOMATIC_DISCOVERY_RANGE", raising=False)
-    with graph_environment() as first, graph_environment() as second:
-        assert first["ROS_DOMAIN_ID"] != second["ROS_DOMAIN_ID"]
+    monkeypatch.setattr(supervisor, "CLAIM", "dexstack-test-domain-")  # not those of other tests
+    assert "ROS_DOMAIN_ID" not in attached_environment()
+    with graph_environment() as first:
         assert first["ROS_AUTOMATIC_DISCOVERY_RANGE"] == "LOCALHOST"
+        assert attached_environment().items() >= first.items()
+        with graph_environment() as second:
+            assert first["ROS_DOMAIN_ID"] != second["ROS_DOMAIN_ID"]
+            with pytest.raises(ConfigError, match=f"{second['ROS_DOMAIN_ID']}.*choose with"):
+                attached_environment()
+
+
+def test_a_domain_of_the_user_is_kept_or_refused(monkeypatch):
     monkeypatch.setenv("ROS_DOMAIN_ID", "77")
     monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET")
     with graph_environment() as one, graph_environment() as two:
-        assert one["ROS_DOMAIN_ID"] == two["ROS_DOMAIN_ID"] == "77"
+        assert {e["ROS_DOMAIN_ID"] for e in (one, two, attached_environment())} == {"77"}
         assert one["ROS_AUTOMATIC_DISCOVERY_RANGE"] == "SUBNET"
+    for wrong in ("abc", "233", ""):
+        monkeypatch.setenv("ROS_DOMAIN_ID", wrong)
+        with pytest.raises(ConfigError, match=f"ROS_DOMAIN_ID must be .*, got '{wrong}'"):
+            attached_environment()
 
 
 @pytest.mark.parametrize(

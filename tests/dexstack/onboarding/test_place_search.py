@@ -15,7 +15,7 @@ from dexstack.model.placing import PlacingScene, place_on_palm
 from dexstack.onboarding import place_search
 from dexstack.onboarding.object_file import with_start
 from dexstack.onboarding.place_search import Tried, best, move, other_places, try_places
-from dexstack.trials.keep import Outcome
+from dexstack.trials.keep import BatchTrial
 
 BOX = """\
 name: box   # a thing
@@ -39,7 +39,7 @@ def box(tmp_path) -> Path:
 
 
 def outcome(succeeded, dropped=False, error=0.1):
-    made = Outcome.__new__(Outcome)
+    made = BatchTrial.__new__(BatchTrial)
     vars(made).update(succeeded=succeeded, dropped=dropped, orientation_error=error)
     return made
 

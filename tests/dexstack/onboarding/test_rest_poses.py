@@ -30,12 +30,6 @@ def test_a_cuboid_rests_on_its_faces_by_their_solid_angles():
         )
 
 
-def test_a_cube_has_one_kind():
-    found = of(trimesh.creation.box((0.05, 0.05, 0.05)))
-    assert [rest.kind for rest in found] == [0] * 6
-    np.testing.assert_allclose([rest.probability for rest in found], 1 / 6)
-
-
 def test_a_slanted_prism_topples():
     """Its centre of mass lies beyond its foot, so that it never rests on an end."""
     square = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]], float)

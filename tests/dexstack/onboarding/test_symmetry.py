@@ -1,7 +1,5 @@
 """Symmetry: groups of known bodies, and the nearest of orientations that look alike."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import trimesh
@@ -9,7 +7,7 @@ from scipy.spatial.transform import Rotation
 
 from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import geodesic_angle, quaternion_product
-from dexstack.geometry.symmetry import ANY, NONE, Axis, Symmetry, about
+from dexstack.geometry.symmetry import ANY, Axis, Symmetry, about
 from dexstack.onboarding.symmetry_search import find_symmetry
 
 X, Y, Z = np.eye(3)
@@ -84,11 +82,6 @@ def test_the_error_of_a_round_body_is_the_tilt_of_its_axis():
     for tilt in (0.0, 0.4, 2.0):
         goal = quaternion_product(about(Y, tilt), about(Z, 1.3))
         assert symmetry.angle(np.array([1.0, 0, 0, 0]), goal) == pytest.approx(tilt, abs=1e-9)
-
-
-def test_without_symmetry_the_goal_itself_is_the_nearest():
-    goal = random_quaternions(1)[0]
-    assert NONE.nearest(random_quaternions(1, 1)[0], goal) is goal
 
 
 def test_axes_that_generate_too_large_a_group_are_rejected():

@@ -1,16 +1,11 @@
 """Fixtures of the perception tests."""
 
-from __future__ import annotations
-
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import cv2
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # for the studio
-from studio import Studio
+from tests.dexstack.perception.studio import Studio
 
 
 @pytest.fixture(autouse=True)

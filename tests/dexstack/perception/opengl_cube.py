@@ -1,8 +1,6 @@
 """Renders the tagged cube with MuJoCo's OpenGL renderer and writes the errors of the poses found
 (n, 6); exit code 77: no OpenGL."""
 
-from __future__ import annotations
-
 import sys
 
 import cv2

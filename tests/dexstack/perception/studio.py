@@ -1,7 +1,5 @@
 """Pictures with known truth."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 

@@ -1,7 +1,5 @@
 """Camera pose, tag layout and printed sheets, each against its ground truth."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 
@@ -9,7 +7,6 @@ import cv2
 import matplotlib as mpl
 import numpy as np
 import pytest
-from studio import Studio, any_pose
 
 from dexstack.cli.main import main
 from dexstack.config import make_params
@@ -24,6 +21,7 @@ from dexstack.perception.se3 import Transform, difference, exp
 from dexstack.perception.sheet import place, rectangles, whole, write_sheet
 from dexstack.perception.sources import read_folder, simulated_hand
 from dexstack.perception.tags import Detection, TagDetector, bitmap
+from tests.dexstack.perception.studio import Studio, any_pose
 
 
 @pytest.mark.parametrize("side", ["right", "left"])

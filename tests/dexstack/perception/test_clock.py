@@ -1,7 +1,5 @@
 """A device's stamps on the system's clock: drift, jitter, steps of either clock."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 import cv2
 import numpy as np
 import pytest
-from studio import FRONTAL, TILTED
 
 from dexstack.perception import estimator as module
 from dexstack.perception.camera_params import EstimatorParams
 from dexstack.perception.estimator import PoseEstimator, Sight
 from dexstack.perception.se3 import Transform, difference, exp
+from tests.dexstack.perception.studio import FRONTAL, TILTED
 
 STILL = Transform(np.eye(3), np.zeros(3))
 
@@ -89,14 +89,3 @@ def test_a_displaced_object_is_found_when_two_faces_show_it(studio):
     e.process(10 / 30, studio.grey(there))
     outcome = e.process(11 / 30, studio.grey(there))
     assert outcome.sight is Sight.SEEN and not beyond(outcome.estimate.X_WO, there)
-
-
-def test_the_prediction_of_an_unseen_object_does_not_jump(studio):
-    e = follow(studio)
-    for k in range(12):
-        e.process(k / 30, studio.grey(Transform(exp(np.array([0.0, 0.0, 0.2 * k])) @ TILTED.R, TILTED.p)))
-    last = e.process(12 / 30, np.full((480, 640), 90, np.uint8)).estimate.X_WO
-    for k in range(13, 20):
-        now = e.process(k / 30, np.full((480, 640), 90, np.uint8)).estimate.X_WO
-        assert not beyond(now, last)
-        last = now

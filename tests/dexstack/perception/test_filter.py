@@ -3,7 +3,6 @@ on top of it."""
 
 import numpy as np
 import pytest
-from studio import FRONTAL, TILTED
 
 from dexstack.perception.camera_params import EstimatorParams, SimulatedCameraParams
 from dexstack.perception.estimator import PoseEstimator, Sight
@@ -11,6 +10,7 @@ from dexstack.perception.filter import AGREE, PoseFilter
 from dexstack.perception.se3 import Transform, difference, exp
 from experiments.perception.pictures import measure_tracking
 from tests.acceptance.tracking import CHI2_95, Motion, occlusions
+from tests.dexstack.perception.studio import FRONTAL, TILTED
 
 STILL = Transform(np.eye(3), np.zeros(3))
 SIGMA = np.array([1e-3] * 3 + [5e-3] * 3)

@@ -4,7 +4,8 @@ import cv2
 import numpy as np
 import pytest
 
-from dexstack.perception.images import ENCODINGS, BadImage, to_grey
+from dexstack.errors import ConfigError
+from dexstack.perception.images import ENCODINGS, to_grey
 
 H, W = 24, 32
 GREY = np.tile(np.linspace(16, 235, W).astype(np.uint8), (H, 1))
@@ -62,6 +63,6 @@ def test_rows_may_be_padded_and_big_endian():
     ],
 )
 def test_data_that_do_not_fit_are_rejected_in_one_line(data, width, height, encoding, step, message):
-    with pytest.raises(BadImage, match=message) as caught:
+    with pytest.raises(ConfigError, match=message) as caught:
         to_grey(data, width, height, encoding, step)
     assert "\n" not in str(caught.value)

@@ -4,8 +4,6 @@ It shares no code with the package's renderer, neither for the tags' orientation
 projection.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

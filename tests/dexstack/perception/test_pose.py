@@ -3,7 +3,6 @@
 import cv2
 import numpy as np
 import pytest
-from studio import FRONTAL, TILTED, Studio, any_pose
 
 from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import rotation_matrix
@@ -15,6 +14,7 @@ from dexstack.perception.se3 import Transform, difference, exp, log, to_quaterni
 from dexstack.perception.tags import Detection, TagDetector, bitmap
 from experiments.perception.pictures import measure_static
 from tests.acceptance.tracking import CHI2_95
+from tests.dexstack.perception.studio import FRONTAL, TILTED, Studio, any_pose
 
 
 def ideal(bundle: TagBundle, camera: CameraModel, X_CO: Transform, tags: tuple[int, ...]) -> list[Detection]:

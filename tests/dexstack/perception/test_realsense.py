@@ -1,7 +1,5 @@
 """The RealSense camera, with a software device in place of the hardware."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator
@@ -10,7 +8,6 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from studio import TILTED, Studio
 
 from dexstack.errors import ConfigError
 from dexstack.perception.camera_params import EstimatorParams, RealSenseParams
@@ -19,6 +16,7 @@ from dexstack.perception.images import to_grey
 from dexstack.perception.realsense import RealSenseCamera, camera_of, import_realsense
 from dexstack.perception.se3 import Transform, difference
 from dexstack.perception.sources import take_realsense
+from tests.dexstack.perception.studio import TILTED, Studio
 
 pytest.importorskip("libusb_package")
 

@@ -56,21 +56,20 @@ def node():
 
 
 def held(process: subprocess.Popen, locks: list[Path]) -> list[Path]:
-    """Return the locks of this process; other nodes may start at the same time."""
+    """Return the locks and segments of this process; other nodes may start at the same time."""
     mapped = Path(f"/proc/{process.pid}/maps").read_text()
-    return [lock for lock in locks if str(lock).removesuffix("_el") in mapped]
+    mine = [lock for lock in locks if str(lock).removesuffix("_el") in mapped]
+    assert mine
+    return mine + [Path(str(lock).removesuffix("_el")) for lock in mine]
 
 
 def test_memory_of_a_living_node_stays_until_it_ends(node):
     process, locks = node
     mine = held(process, locks)
-    assert mine
     clear_abandoned(age=0.0)
-    assert all(lock.exists() and Path(str(lock).removesuffix("_el")).exists() for lock in mine)
+    assert all(file.exists() for file in mine)
     process.communicate("")
-    assert process.returncode == 0 and not any(
-        lock.exists() or Path(str(lock).removesuffix("_el")).exists() for lock in mine
-    )
+    assert process.returncode == 0 and not any(file.exists() for file in mine)
 
 
 def test_memory_of_a_killed_node_is_removed(node):
@@ -78,9 +77,9 @@ def test_memory_of_a_killed_node_is_removed(node):
     mine = held(process, locks)
     process.kill()
     process.wait()
-    assert mine and all(lock.exists() for lock in mine), "the kill itself must not remove it"
+    assert all(file.exists() for file in mine), "the kill itself must not remove it"
     clear_abandoned(age=0.0)
-    assert not any(lock.exists() or Path(str(lock).removesuffix("_el")).exists() for lock in mine)
+    assert not any(file.exists() for file in mine)
 
 
 def test_young_segments_and_other_files_stay(tmp_path):

@@ -7,7 +7,6 @@ from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.model.scene import build_scene
 from dexstack.report.canvas import body_meshes
-from dexstack.report.colours import FAR, distance_colours
 
 
 def test_the_meshes_fill_the_bounding_boxes_of_the_geoms():
@@ -26,8 +25,3 @@ def test_the_meshes_fill_the_bounding_boxes_of_the_geoms():
                     point = model.geom_pos[g] + R.reshape(3, 3) @ (centre + side * half * np.eye(3)[axis])
                     direction = side * R.reshape(3, 3)[:, axis]
                     assert (vertices @ direction).max() >= point @ direction - 1e-3, model.geom(g).name
-
-
-def test_colours_distinguish_distances():
-    red, yellow, blue = distance_colours(np.array([-0.001, FAR / 2, 2 * FAR])).astype(int)
-    assert red[0] > 200 > 60 > red[2] and yellow[:2].min() > 150 and blue[2] > 200 > 60 > blue[0]

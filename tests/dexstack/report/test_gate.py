@@ -1,7 +1,5 @@
 """The page of a hand requires its token and rejects other pages."""
 
-from __future__ import annotations
-
 import urllib.error
 import urllib.request
 

@@ -13,7 +13,6 @@ from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.model.scene import build_scene
 from dexstack.report.film import FPS, GOAL, write_film
-from dexstack.report.plot import write_plot
 from dexstack.report.run import write_run
 from dexstack.report.run_page import write_page
 from tests.dexstack.nodes import browser
@@ -129,15 +128,6 @@ def test_film_shows_the_turn_in_real_time_or_a_long_run_faster(tmp_path, scene, 
     slow = {**recording, "t": 40.0 * recording["t"]}
     shown = frames(write_film(tmp_path / "b.gif", slow, scene, width=80, height=60, seconds=2.0))
     assert sum(duration for _, duration in shown) / 1000 == pytest.approx(2.0, abs=0.2)
-
-
-def test_the_plot_shows_solve_times_only_if_recorded(tmp_path, recording):
-    untimed = {k: v for k, v in recording.items() if k != "solve_s"}
-    heights = []
-    for k, shown in enumerate((recording, untimed)):
-        with Image.open(write_plot(tmp_path / f"{k}.png", shown)) as plot:
-            heights.append(plot.height)
-    assert heights[0] > heights[1]
 
 
 def test_a_run_without_samples_leaves_its_recording(tmp_path, scene, recording):

@@ -32,7 +32,7 @@ def shown():
     viewer = SceneViewer(
         "127.0.0.1", page["port"], page["token"], model, SceneControls(tuple(ENGINES), live.ask, live.restart)
     )
-    visitor = Visitor(viewer)
+    visitor = Visitor(viewer.url)
 
     def until(condition, what):
         end = time.monotonic() + 300.0

@@ -219,17 +219,6 @@ def test_the_controller_sees_the_pose_late_and_the_score_sees_it_now(hand):
     np.testing.assert_allclose([observation.t for observation, _ in supervisor.asked], trial.recording["t"])
 
 
-def test_a_reached_goal_is_followed_by_the_next(hand):
-    trial, _, _ = run_stub(
-        hand, plant=StubPlant(rate=0.2), yaws=(0.4, 0.8, 1.2, 1.6), seconds=7.0, period=0.02, latency=0.0
-    )
-    first = yaw_of(trial.recording["pose_WO"][0, 3:])
-    np.testing.assert_allclose(
-        trial.reached_at, [(goal - 0.1 - first) / 0.2 + 0.3 for goal in (0.4, 0.8, 1.2)], atol=0.05
-    )
-    assert trial.goal.label == TASK.at_yaw(1.6).label
-
-
 # --- pushes -----------------------------------------------------------------------------------------
 
 
@@ -314,11 +303,3 @@ def test_a_world_applies_to_the_plant_and_not_to_the_controller(loop, monkeypatc
         np.testing.assert_array_equal(a, b)
     assert other.setup.obj.mass == loop.setup.obj.mass
     np.testing.assert_array_equal(other.detector.planes.offset, loop.detector.planes.offset)
-
-
-@pytest.mark.slow
-def test_the_cube_turns(loop):
-    """Two seconds towards 90°: on the way and in the hand."""
-    trial = loop.run(0, 0, 2.0, goals=iter([loop.task.at_yaw(np.pi / 2)]))
-    pose = trial.recording["pose_WO"]
-    assert not trial.dropped and yaw_of(pose[-1, 3:]) - yaw_of(pose[0, 3:]) > 0.3

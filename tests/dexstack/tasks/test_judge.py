@@ -1,7 +1,5 @@
 """The judge of a rollout: goals in their order, the hold time, drops and the end."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -82,12 +82,6 @@ def test_goals_of_an_object_narrower_than_the_knuckle_gap_lie_at_its_start():
     assert next(Reorient(obj="stick").goals(0, 1)).pose_WO[0] == start.pose_WO[0]
 
 
-def test_the_smallest_width_does_not_depend_on_the_frame():
-    turn = Rotation.random(random_state=1).as_matrix()
-    corners = np.array(list(itertools.product((-0.05, 0.05), (-0.02, 0.02), (-0.03, 0.03)))) @ turn
-    assert placing.least_width(corners) == pytest.approx(0.04)
-
-
 def test_goals_of_an_object_that_starts_over_the_fingers_lie_at_its_start():
     class Ahead(Reorient):
         def start(self):

@@ -187,13 +187,6 @@ def test_an_object_is_held_where_it_cannot_rest(loop):
     assert Phase.RETREAT in {phase for phase, _ in answers(loop, goal, q.ravel(), away, 2 * patience)}
 
 
-def test_the_k_th_trial_has_the_k_th_target(loop):
-    expected = list(itertools.islice(targets(loop.setup.obj, 3), 5))
-    asked = [list(loop.task.goals(k, 3)) for k in range(5)]
-    assert [[goal.label] for goal in expected] == [[goal.label for goal in some] for some in asked]
-    np.testing.assert_array_equal([goal.pose_WO for goal in expected], [some[0].pose_WO for some in asked])
-
-
 def test_a_world_applies_to_object_and_balls():
     task = ThreeBall()
     believed, actual = task.setup(), task.setup(World(mass=2.0, friction=0.5, size=1.1))

@@ -123,11 +123,6 @@ def test_a_free_object_turns_about_its_centre_of_mass(engine):
     assert np.linalg.norm(turned - com) > 5e-3
 
 
-def test_offsets_may_be_negative():
-    assert World(com_x=-0.01).com == (-0.01, 0.0, 0.0)
-    assert vary(Spec(), ["com_x=-0.005"])[1].spec.world == World(com_x=-0.005)
-
-
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_large_armature_determines_the_acceleration_of_its_joint(engine):
     heavy, t = 1.0, 0.02  # kg m², a thousand times the links'; s

@@ -83,7 +83,7 @@ def test_a_resting_cube_rests(setting, resting, start):
 
 
 def test_a_cube_pushed_off_on_the_palm_goes_where_it_goes_in_mujoco(resting, start):
-    """Slides, turns, hits fingers: against the plant from the same state, with contacts found anew
+    """Slides, turns, hits fingers: against the plant from the same state, with contacts detected
     in every substep."""
     from dexstack.model.gravity import GravityCompensation
     from dexstack.plants import make_plant

@@ -1,7 +1,5 @@
 """The palm scene, shortened: one threshold for every engine."""
 
-import pytest
-
 from experiments.engines import palm
 
 
@@ -16,10 +14,3 @@ def test_one_threshold_decides(tmp_path, monkeypatch, outcome):
     assert row["drift_m"] > 0 and row["real_time_factor"] > 0
     monkeypatch.setattr(palm, "DRIFT", 0.0)
     assert palm.main(argv) == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("plant", ["hydroelastic", "lcp", "soft"])
-def test_every_engine_runs(plant):
-    figures, t, moved = palm.rest_on_palm(plant, "cube", 0.1)
-    assert figures["plant"] == plant and moved.shape == (len(t), 3)

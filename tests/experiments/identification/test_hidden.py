@@ -38,12 +38,6 @@ def test_the_check_requires_both_success_rates_after_identification(missed, code
     assert low < rates[hidden.LEARNED]["rate"] == 1.0 - missed / 10 <= high
 
 
-def test_a_kept_plant_is_not_repeated(monkeypatch, tmp_path):
-    (tmp_path / "plant-sampling-7-3.json").write_text(json.dumps(plant(7, 3)))
-    monkeypatch.setattr(hidden, "loop_of", lambda spec: pytest.fail("it runs"))
-    assert hidden.improved(7, 3, "sampling", str(tmp_path)) == plant(7, 3)
-
-
 def test_a_plant_is_identified_once_for_all_planners(monkeypatch, tmp_path):
     recording, calls = {"t": np.arange(3.0), "q": np.ones((3, 2))}, []
     fit = SimpleNamespace(

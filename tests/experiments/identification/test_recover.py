@@ -86,24 +86,6 @@ def test_errors_and_intervals_are_counted(error, code, monkeypatch, tmp_path):
     )
 
 
-def test_a_plant_by_its_name_is_its_own(monkeypatch, tmp_path):
-    monkeypatch.setattr(recover, "CASES", 1)
-    monkeypatch.setattr(
-        recover,
-        "in_processes",
-        lambda function, jobs, *columns: (found(*row, 0.01) for row in zip(*columns, strict=True)),
-    )
-    argv, file = (
-        ["--cases", "1", "--seed", "101", "--peers", "0", "--json", str(tmp_path / "out.json")],
-        tmp_path / "out.json",
-    )
-    assert recover.main([*argv, "--through", "own", "mujoco"]) == 0
-    assert len(json.loads(file.read_text())["results"]["cases"]) == 1
-    assert recover.main([*argv, "--plants", "lcp", "--through", "mujoco"]) == 1, (
-        "nothing shows how well lcp's own rollouts fit"
-    )
-
-
 def test_a_case_that_is_kept_is_not_done_again(monkeypatch, tmp_path):
     monkeypatch.setattr(recover, "recovered", lambda case: {"seed": case.seed})
     assert recover.kept(Case(3, "lcp", "lcp", False), str(tmp_path)) == {"seed": 3}

@@ -1,8 +1,6 @@
 """The transfer matrix: which plants a θ is learned from, how it is judged, and that an interrupted run
 continues."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 
@@ -140,15 +138,6 @@ def test_the_fastest_share_that_surely_saves_time_is_used(tmp_path):
     assert len(trials) == len(set(trials)) == 3 * n + 2 * (3 * n + 3 * -(-n // 3) + 3 * 2 * -(-n // 2))
 
 
-def test_a_given_share_needs_no_trials_that_choose(tmp_path):
-    matrix = Matrix(dataclasses.replace(PLAN, share=1.0), tmp_path)
-    assert [matrix.share(s) for s in matrix.sources] == [0.0] + [1.0] * 7
-    keep(matrix, lambda source, plant: 4)
-    matrix.choosing_file.unlink()
-    results = matrix.results()
-    assert results["choosing"] == [] and {c["share"] for c in results["cells"][3:]} == {1.0}
-
-
 def test_trials_of_the_models_count_where_nothing_learned_is_used(tmp_path):
     matrix = Matrix(PLAN, tmp_path)
     keep(matrix, lambda source, plant: 3 if source == DEFAULTS else 2)
@@ -157,14 +146,6 @@ def test_trials_of_the_models_count_where_nothing_learned_is_used(tmp_path):
     assert (cells["lcp", "soft"]["succeeded"], cells["lcp", "soft"]["share"]) == (3, 0.0)
     assert (cells["mujoco", "soft"]["succeeded"], cells["mujoco", "soft"]["share"]) == (2, 1.0)
     assert matrix.worst("lcp", "soft") == matrix.worst(DEFAULTS, "soft")
-
-
-def test_a_line_that_was_cut_short_does_not_count(tmp_path):
-    matrix = Matrix(PLAN, tmp_path)
-    keep(matrix, lambda source, plant: 4)
-    rows = matrix.rows()
-    matrix.trials_file.write_text(matrix.trials_file.read_text()[:-20])
-    assert matrix.rows() == rows[:-1]
 
 
 def test_a_world_follows_from_its_seed_and_lies_in_the_ranges():

@@ -13,7 +13,7 @@ from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.tasks.base import Goal
 from dexstack.trials.keep import save_outcome
-from dexstack.trials.sweep import Outcome
+from dexstack.trials.sweep import BatchTrial
 from experiments.orientation import fit_value
 
 CUBE = ("cube", load_hand("right"))
@@ -43,7 +43,7 @@ def _keep(folder, hand, states, dropped, rng, t):
         stalls=0,
         trouble="",
     )
-    outcome = Outcome(
+    outcome = BatchTrial(
         goal=Goal(goal[0], ""), recording=recording, wall_s=0.0, seed=0, label="", cell="", **values
     )
     save_outcome(folder / f"trial-{len(list(folder.glob('*.npz'))):03d}.npz", outcome)

@@ -1,7 +1,5 @@
 """Fixtures of the experiments with pictures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import cv2

@@ -8,7 +8,7 @@ from typing import Any
 
 from dexstack.cli.arguments import positive
 from dexstack.cli.cores import add_core_argument, one_core
-from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.cli.output import note, publish, table
 from dexstack.report.statistics import times
 
 
@@ -33,7 +33,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
             flag, type=positive, default=default, metavar=metavar, help=f"largest {what} for exit code 0"
         )
     add_core_argument(p)
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:

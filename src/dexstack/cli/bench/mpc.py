@@ -7,7 +7,7 @@ from typing import Any
 
 from dexstack.cli import arguments
 from dexstack.cli.cores import add_core_argument, one_core
-from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.cli.output import note, publish, table
 from dexstack.report.statistics import errors, times
 
 
@@ -43,7 +43,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="seed of the trials that supply the states",
     )
     add_core_argument(p)
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:

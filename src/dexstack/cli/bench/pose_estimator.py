@@ -7,7 +7,7 @@ import time
 
 from dexstack.cli.arguments import natural, number, positive
 from dexstack.cli.cores import add_core_argument, one_core
-from dexstack.cli.output import add_json_argument, note, publish
+from dexstack.cli.output import note, publish
 from dexstack.report.statistics import times
 
 RATE = 30.0
@@ -33,7 +33,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     p.add_argument("--seed", type=natural, default=0, metavar="S", help="seed of the noise")
     add_core_argument(p)
-    add_json_argument(p)
 
 
 def _seconds(text: str) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 from dexstack.cli.arguments import positive_int
 from dexstack.cli.calibrate.pictures import add_source_arguments, take
-from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.cli.output import note, publish, table
 
 LARGEST_MISS = 0.5
 """Largest root mean square reprojection error [px]."""
@@ -42,7 +42,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="FILE",
         help="file for the result; a picture of the same name shows the corners",
     )
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from dexstack.cli.arguments import positive
 from dexstack.cli.hand_access import add_hand_arguments, agreed, the_hand
-from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.cli.output import note, publish, table
 
 NOTE_PERIOD = 5.0
 """Time between two messages about missing joints [s]."""
@@ -23,7 +23,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "to the other, and store them by serial number for every later start. The servo stays off. The lower "
         "stops give the offsets, the upper ones check them. Exit code 0 only if they were measured, "
         "checked and stored.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add_hand_arguments(p)
     p.add_argument(
@@ -35,7 +34,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     p.add_argument("--dry-run", action="store_true", help="measure, but store nothing")
     p.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dexstack.cli.arguments import natural
 
 if TYPE_CHECKING:
-    from dexstack.perception.sources import Recording
+    from dexstack.perception.sources import PictureSet
 
 
 def add_source_arguments(p: argparse.ArgumentParser) -> None:
@@ -32,7 +32,7 @@ def add_source_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--seed", type=natural, default=0, metavar="S", help="seed of the noise, for --source sim")
 
 
-def take(args: argparse.Namespace, simulate: Callable[[], Recording]) -> Recording:
+def take(args: argparse.Namespace, simulate: Callable[[], PictureSet]) -> PictureSet:
     """Take the pictures.
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from dexstack.cli.output import add_json_argument, publish
+from dexstack.cli.output import publish
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -26,7 +26,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="FILE",
         help="the PDF, or a drawing for OpenSCAD (default: tags-OBJECT.pdf)",
     )
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 from dexstack.cli.arguments import OBJECT, natural, positive_int
 from dexstack.cli.calibrate.pictures import add_source_arguments, take
-from dexstack.cli.output import add_json_argument, publish, table
+from dexstack.cli.output import publish, table
 
 LARGEST_MISS = 0.5
 """Largest root mean square residual [px]."""
@@ -36,7 +36,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument(
         "--output", type=Path, default=Path("tags.yaml"), metavar="FILE", help="file for the result"
     )
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:

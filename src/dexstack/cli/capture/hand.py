@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dexstack.cli.arguments import positive
 from dexstack.cli.hand_access import add_hand_arguments, the_hand
-from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.cli.output import note, publish, table
 from dexstack.errors import ConfigError
 
 
@@ -20,7 +20,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "to FILE, in the format of `candump -L`. The servo stays off and no setting changes, unless "
         "--stream makes the hand send its joint angles. The tests replay the files in "
         "tests/fixtures/allegro. Exit code 0 only if the hand answered.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument("file", type=Path, metavar="FILE", help="file to write, e.g. v4-right.log")
     add_hand_arguments(p)
@@ -31,7 +30,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="S",
         help="have the hand send joint angles and temperatures by itself for S seconds",
     )
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from dexstack.cli.arguments import positive
-from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.cli.output import note, publish, table
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -57,7 +57,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--effort", type=positive, metavar="NM", help="torque limit of joints without one in the file"
     )
     p.add_argument("--yes", action="store_true", help="replace existing files")
-    add_json_argument(p)
 
 
 def _names(text: str) -> tuple[str, ...]:

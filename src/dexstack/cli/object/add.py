@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dexstack.cli.arguments import positive, positive_int
-from dexstack.cli.output import add_json_argument, note, publish
+from dexstack.cli.output import note, publish
 from dexstack.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -61,7 +61,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument(
         "--yes", action="store_true", help="accept a large repair, replace existing files, ask nothing"
     )
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:

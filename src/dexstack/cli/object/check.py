@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from dexstack.cli.output import add_json_argument, note, publish
+from dexstack.cli.output import note, publish
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -17,7 +17,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "poses. Exit code 2 if it cannot be used.",
     )
     p.add_argument("object", metavar="NAME|YAML", help="name of an object, or the path of an object's YAML")
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:

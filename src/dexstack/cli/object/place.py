@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from dexstack.cli.arguments import natural, positive_int
-from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.cli.output import note, publish, table
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -36,7 +36,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--jobs", type=positive_int, default=1, metavar="N", help="number of processes (default: 1)"
     )
     p.add_argument("--dry", action="store_true", help="change nothing")
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:

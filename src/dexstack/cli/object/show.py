@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from dexstack.cli.output import add_json_argument, note, publish
+from dexstack.cli.output import note, publish
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -18,7 +18,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     p.add_argument("object", metavar="NAME|YAML", help="name of an object, or the path of an object's YAML")
     p.add_argument("-o", "--output", type=Path, metavar="FILE", help="the PNG (default: NAME.png)")
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:

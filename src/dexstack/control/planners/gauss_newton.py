@@ -1,5 +1,5 @@
-"""ContactSDF-MPC [22]: box-constrained single shooting on a contact set by a fixed number of
-projected Gauss–Newton iterations."""
+"""Box-constrained single shooting on a contact set by a fixed number of projected Gauss–Newton
+iterations; with the model ``dsdf`` and frozen contacts the paper's problem [22]."""
 
 from __future__ import annotations
 

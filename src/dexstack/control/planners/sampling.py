@@ -115,7 +115,7 @@ class SamplingPlanner(LocalPlanner):
         """
         self.robot, obj, self._cost, self.weights, self.theta = problem
         mpc, params, usual = blocks[MpcParams], blocks[SamplingParams], blocks[PlannerParams]
-        self._mpc, self._p, self._usual = mpc, params, usual
+        self.params, self._p, self._usual = mpc, params, usual
         self._tree, self._n = self.robot.kinematics(), len(self.robot.joint_names)
         self.rollouts, self._substeps = rollouts_of(self.robot, obj, mpc, params, usual)
         dt = mpc.step / self._substeps
@@ -141,20 +141,10 @@ class SamplingPlanner(LocalPlanner):
         self._terminal = jit(lambda *args: jnp.sum(self._terminal_residuals(*args) ** 2))
         self.reset()
 
-    @property
-    def params(self) -> MpcParams:
-        """See :class:`~dexstack.control.base.LocalPlanner`."""
-        return self._mpc
-
-    @params.setter
-    def params(self, params: MpcParams) -> None:
-        self._mpc = params
-        self.rollouts.limit(params.u_max)
-
     def reset(self) -> None:
         """See :meth:`~dexstack.control.base.LocalPlanner.reset`."""
         self._forget()
-        self._plan = np.zeros((self._mpc.horizon, self._n))
+        self._plan = np.zeros((self.params.horizon, self._n))
         self._q_des: np.ndarray | None = None
         self._rng = np.random.default_rng(self._p.sampling_seed)
 
@@ -208,14 +198,14 @@ class SamplingPlanner(LocalPlanner):
         status, cost, prediction = (
             SolveStatus.BAD_INPUT,
             np.nan,
-            np.full((self._mpc.horizon + 1, 7 + self._n), np.nan),
+            np.full((self.params.horizon + 1, 7 + self._n), np.nan),
         )
         if self._usable(observation, goal_WO):
             status = SolveStatus.DIVERGED
             answer = self._newest(
                 observation,
                 np.array(goal_WO, float),
-                pull or Pull(np.zeros(self._n), self._mpc.effort_weight),
+                pull or Pull(np.zeros(self._n), self.params.effort_weight),
             )
             if np.isfinite(answer.cost):
                 cost, prediction, self._found = answer.cost, answer.prediction, answer
@@ -240,7 +230,7 @@ class SamplingPlanner(LocalPlanner):
 
     @property
     def _limits(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.robot.lower + self._mpc.limit_margin, self.robot.upper - self._mpc.limit_margin
+        return self.robot.lower + self.params.limit_margin, self.robot.upper - self.params.limit_margin
 
     def _target(self, t: float) -> np.ndarray:
         """Return the targets (N,) of the current plan at a time, constant after its end; without a
@@ -256,7 +246,7 @@ class SamplingPlanner(LocalPlanner):
         acts = observation.t + self._p.sampling_lead
         targets = [
             observation.q,
-            *(self._target(acts + k * self._mpc.step) for k in range(self._mpc.horizon)),
+            *(self._target(acts + k * self.params.step) for k in range(self.params.horizon)),
         ]
         return np.clip(np.diff(targets, axis=0), -self.u_max, self.u_max)
 
@@ -319,9 +309,10 @@ class SamplingPlanner(LocalPlanner):
         return search.done() and times[-1] >= acts - (times[-1] - times[0]) / 2
 
     def _question(self, t: float, goal_WO: np.ndarray, pull: Pull) -> _Question:
-        if self.theta is not self._theta_set:  # between two searches, which share the model
+        self.rollouts.limit(self.u_max)  # here, between two searches, which share the model
+        if self.theta is not self._theta_set:
             self._theta_set = self.theta
-            self.rollouts.set_theta(self.theta, self._mpc.step, self._usual.planned_friction)
+            self.rollouts.set_theta(self.theta, self.params.step, self._usual.planned_friction)
         state = self.rollouts.state(self._observations, self._target, t)
         knots = np.array([self._target(t + s) for s in self._knots_at])
         return _Question(

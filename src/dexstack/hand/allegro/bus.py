@@ -7,12 +7,12 @@ machine over the loopback interface, ``virtual`` threads of one process.
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import select
 import socket
 import struct
 import time
-from enum import StrEnum
 from typing import Any
 
 import can
@@ -22,7 +22,7 @@ from can.interfaces.udp_multicast.utils import pack_message, unpack_message
 
 from dexstack.errors import ConfigError
 from dexstack.hand.allegro.protocol import BITRATE, Frame
-from dexstack.hand.link import FaultKind, TransportError
+from dexstack.hand.link import Clocks, FaultKind, TransportError
 from dexstack.hand.params import FIRST_PORT, GROUP, INTERFACES, BusParams
 
 BUS_OFF_ERROR = 0x40
@@ -32,25 +32,15 @@ RECEIVE_BUFFER = 1 << 20
 logging.getLogger("can").setLevel(logging.CRITICAL)  # python-can also raises what it logs
 
 
-class Trouble(StrEnum):
-    """Why a bus cannot be used."""
-
-    NO_DRIVER = "no_driver"
-    NO_CHANNEL = "no_channel"
-    DOWN = "down"
-    BUSY = "busy"
-    BUS_OFF = "bus_off"
-    BROKEN = "broken"
-
-
 class BusError(TransportError):
     """The bus cannot be used."""
 
-    def __init__(self, trouble: Trouble, text: str, remedy: str = "") -> None:
-        super().__init__(text, remedy)
-        self.trouble = trouble
-        if trouble is Trouble.BUS_OFF:  # the controller returns on the same handle
-            self.fault_kind, self.lost = FaultKind.BUS_OFF, False
+
+class BusOffError(BusError):
+    """The CAN controller went off the bus; it returns on the same handle."""
+
+    fault_kind = FaultKind.BUS_OFF
+    lost = False
 
 
 class LoopbackBus(UdpMulticastBus):
@@ -173,11 +163,8 @@ class CanBus:
             return None
         if message.is_error_frame:
             if message.arbitration_id & BUS_OFF_ERROR:
-                raise BusError(
-                    Trouble.BUS_OFF,
-                    f"the CAN controller of {self.params} went off the bus",
-                    _restart(self.params),
-                )
+                text = f"the CAN controller of {self.params} went off the bus"
+                raise BusOffError(text, _restart(self.params))
             return None
         if message.is_extended_id:
             return None
@@ -213,19 +200,8 @@ class CanBus:
             self._bus.shutdown()
 
 
-class Computer:
+class Computer(Clocks):
     """The clocks and the CAN buses of this computer."""
-
-    def monotonic(self) -> float:
-        """Return the time on a clock that is never set [s]."""
-        return time.monotonic()
-
-    def system(self) -> float:
-        """Return the system's time, which also stamps frames on a bus [s]."""
-        return time.time()
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
 
     def open_bus(self, params: BusParams) -> CanBus:
         """Raises BusError."""
@@ -263,47 +239,28 @@ def _explain(p: BusParams, error: Exception) -> BusError:
     low = text.lower()
     up = f"sudo ip link set {p.where} up type can bitrate {BITRATE} restart-ms 20"
     if isinstance(error, ImportError) or "msgpack" in low:
-        return BusError(Trouble.NO_DRIVER, f"{p}: {text}", "pip install 'dexstack[hardware]'")
+        return BusError(f"{p}: {text}", "pip install 'dexstack[hardware]'")
     if p.interface == "pcan":
         if "busoff" in low or "bus-off" in low:
-            return BusError(
-                Trouble.BUS_OFF, f"the CAN controller of {p} went off the bus: {text}", _restart(p)
-            )
+            return BusOffError(f"the CAN controller of {p} went off the bus: {text}", _restart(p))
         if "in use" in low or "hwinuse" in low or "already" in low:
-            return BusError(
-                Trouble.BUSY,
-                f"{p} is used by another program: {text}",
-                "fuser -v /dev/pcan*   (and end what it names)",
-            )
+            text = f"{p} is used by another program: {text}"
+            return BusError(text, "fuser -v /dev/pcan*   (and end what it names)")
         if "libpcanbasic" in low or "could not be found" in low or "not found" in low or "driver" in low:
-            return BusError(
-                Trouble.NO_DRIVER,
-                f"{p}: {text}",
-                "see 'PCAN' in hardware/README.md, or use the kernel's driver: --interface socketcan",
-            )
-        return BusError(
-            Trouble.NO_CHANNEL,
-            f"{p} cannot be used: {text}",
-            "lsusb -d 0c72: ; ls /dev/pcan*   (is the adapter plugged in?)",
-        )
-    if number == 19:  # ENODEV
-        return BusError(
-            Trouble.NO_CHANNEL, f"there is no CAN interface {p.where}", f"sudo modprobe peak_usb && {up}"
-        )
-    if number in (97, 93, 94):  # EAFNOSUPPORT and relatives
-        return BusError(Trouble.NO_DRIVER, "this kernel has no CAN", "sudo modprobe can can_raw")
-    if number == 100:  # ENETDOWN
-        return BusError(Trouble.DOWN, f"the CAN interface {p.where} is down", up)
-    if number == 105:  # ENOBUFS: frames are not acknowledged, the queue is full
-        text = (
-            f"no device on {p.where} acknowledges frames: the hand is off, the wiring or the bit "
-            "rate is wrong"
-        )
-        return BusError(
-            Trouble.BROKEN, text, f"switch the hand on; ip -details -statistics link show {p.where}"
-        )
-    return BusError(
-        Trouble.BROKEN,
-        f"{p} failed: {text}",
-        f"ip -details link show {p.where}" if p.interface == "socketcan" else "",
+            remedy = "see 'PCAN' in hardware/README.md, or use the kernel's driver: --interface socketcan"
+            return BusError(f"{p}: {text}", remedy)
+        remedy = "lsusb -d 0c72: ; ls /dev/pcan*   (is the adapter plugged in?)"
+        return BusError(f"{p} cannot be used: {text}", remedy)
+    no_can = "this kernel has no CAN", "sudo modprobe can can_raw"
+    unheard = (
+        f"no device on {p.where} acknowledges frames: the hand is off, the wiring or the bit rate is wrong",
+        f"switch the hand on; ip -details -statistics link show {p.where}",
     )
+    known = {
+        errno.ENODEV: (f"there is no CAN interface {p.where}", f"sudo modprobe peak_usb && {up}"),
+        **dict.fromkeys((errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT, errno.ESOCKTNOSUPPORT), no_can),
+        errno.ENETDOWN: (f"the CAN interface {p.where} is down", up),
+        errno.ENOBUFS: unheard,  # the queue is full
+    }
+    look = f"ip -details link show {p.where}" if p.interface == "socketcan" else ""
+    return BusError(*known.get(number, (f"{p} failed: {text}", look)))

@@ -67,6 +67,8 @@ class EmulatedHand(Firmware):
         }
         self._read: np.ndarray | None = None
         self.frames = 0
+        self.on_bus_off: Callable[[], None] = lambda: None
+        """Called when the fault ``bus_off`` begins."""
         self.power_cycle()
 
     def power_cycle(self, t: float = 0.0) -> None:
@@ -141,8 +143,11 @@ class EmulatedHand(Firmware):
         return min([*times, self._queue[0][0]] if self._queue else times, default=float("inf"))
 
     def inject(self, faults: FaultParams | MotorFaultParams) -> None:
+        before = self.faults.bus_off
         super().inject(faults)
         self.servo &= not self.faults.refuses_servo
+        if self.faults.bus_off and not before:
+            self.on_bus_off()
 
     def state(self) -> dict[str, Any]:
         return {
@@ -225,26 +230,8 @@ class EmulatorLoop:
     def __init__(self, hand: EmulatedHand, bus: CanBus) -> None:
         self.hand = hand
         self._bus = bus
-
-    def close(self) -> None:
-        """Close the bus."""
-        self._bus.close()
-
-    def inject(self, faults: FaultParams | MotorFaultParams) -> None:
-        """Replace the faults."""
-        before = self.hand.faults.bus_off
-        self.hand.inject(faults)
-        self._announce(before)
-
-    def change(self, changes: Mapping[str, Any], t: float) -> None:
-        """See :meth:`Firmware.change`."""
-        before = self.hand.faults.bus_off
-        self.hand.change(changes, t)
-        self._announce(before)
-
-    def _announce(self, before: bool) -> None:
-        if self.hand.faults.bus_off and not before:
-            self._bus.announce_bus_off()
+        self.close = bus.close
+        hand.on_bus_off = bus.announce_bus_off
 
     def run_until(self, t: float, now: Callable[[], float], q: np.ndarray) -> None:
         """Serve the bus until ``now()`` reaches ``t`` [s], with the joints at ``q`` (16,) [rad]."""

@@ -1,5 +1,5 @@
-"""Shared parts of the emulated firmware of all hands: faults of encoders and bus, delayed messages,
-and a record of torques."""
+"""Shared parts of all emulated hands: firmware with faults of encoders and bus, delayed messages and a
+record of torques; and clocks in simulated time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from typing import Any
 import numpy as np
 
 from dexstack.config import make_params
+from dexstack.hand.link import Clocks
 from dexstack.hand.params import EmulatedHandParams, FaultParams
+
+BOOTED, EPOCH = 1e3, 1.7e9
+"""Monotonic and system time at the start of simulated clocks [s]."""
 
 
 class Firmware:
@@ -109,3 +113,51 @@ class Firmware:
             "over_limit": self.over_limit,
             "largest": self.largest,
         }
+
+
+class SimulatedClocks(Clocks):
+    """Clocks in simulated time, which advances only while the driver waits or sleeps.
+
+    Every run gives the same result to the last bit, independent of the load of the machine, and is
+    faster than real time.
+
+    Args:
+        hand: the firmware.
+        plant: its plant (:mod:`dexstack.hand.emulated.plant`).
+    """
+
+    def __init__(self, hand: Any, plant: Any) -> None:
+        self.hand, self.plant = hand, plant
+        self.t = BOOTED
+        self.system_offset = EPOCH - BOOTED
+        """System time minus monotonic time [s]."""
+        self._steps = 0
+
+    def monotonic(self) -> float:
+        return self.t
+
+    def system(self) -> float:
+        return self.t + self.system_offset
+
+    def sleep(self, seconds: float) -> None:
+        end = self.t + seconds
+        while self.t < end:
+            self.advance(end)
+
+    def set(self, **changes: Any) -> dict[str, Any]:
+        """Change faults of the hand; return its state."""
+        self.hand.change(changes, self.t)
+        return {**self.hand.state(), "time": self.t}
+
+    def advance(self, until: float) -> None:
+        """Advance to ``until`` [s], or to the next event before that."""
+        step = BOOTED + (self._steps + 1) * self.plant.dt
+        self.t = max(self.t, min(until, step, self.hand.next_due(self.t)))
+        if self.t >= step:
+            self._steps += 1
+            self.plant.step(self.hand.torque)
+        self._deliver()
+
+    def _deliver(self) -> None:
+        """Put on the bus or line what the hand has sent by now."""
+        raise NotImplementedError

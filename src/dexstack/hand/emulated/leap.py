@@ -16,14 +16,14 @@ import select
 import sys
 import tty
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from dexstack.errors import ConfigError
 from dexstack.hand.emulated.dynamixel import EmulatedMotors
-from dexstack.hand.emulated.lockstep import BOOTED, EPOCH
+from dexstack.hand.emulated.firmware import SimulatedClocks
 from dexstack.hand.emulated.plant import run_program, start_arguments
 from dexstack.hand.leap.line import BITS, Line, LineError
 from dexstack.hand.params import BusParams, EmulatedHandParams, FaultParams, MotorFaultParams, MotorParams
@@ -54,14 +54,6 @@ class PtyLoop:
             self.close()
             raise ConfigError(f"cannot make the terminal {path}: {error.strerror}") from None
 
-    def inject(self, faults: FaultParams | MotorFaultParams) -> None:
-        """Replace the faults."""
-        self.hand.inject(faults)
-
-    def change(self, changes: Mapping[str, Any], t: float) -> None:
-        """See :meth:`EmulatedMotors.change`."""
-        self.hand.change(changes, t)
-
     def run_until(self, t: float, now: Callable[[], float], q: np.ndarray) -> None:
         """Serve the terminal until ``now()`` reaches ``t`` [s], with the joints at ``q`` (16,)
         [rad]."""
@@ -88,9 +80,8 @@ class PtyLoop:
                 os.unlink(self._path)
 
 
-class SimulatedLine(Line):
-    """A line in simulated time with emulated motors at its end; time advances only while the
-    driver waits for an answer or sleeps.
+class SimulatedLine(SimulatedClocks, Line):
+    """A line in simulated time with emulated motors at its end.
 
     Args:
         hand: the firmware.
@@ -98,13 +89,11 @@ class SimulatedLine(Line):
     """
 
     def __init__(self, hand: EmulatedMotors, plant: Any) -> None:
-        super().__init__("emulated", 4_000_000, 0.0)
-        self.hand, self.plant = hand, plant
-        self.t = BOOTED
+        SimulatedClocks.__init__(self, hand, plant)
+        Line.__init__(self, "emulated", 4_000_000, 0.0)
         self.trouble: LineError | None = None
         """Raised by every use of the line."""
         self.serial_number = "EMULATED"
-        self._steps = 0
         self._inbox: deque[int] = deque()
         hand.q = plant.joint_position
 
@@ -114,22 +103,6 @@ class SimulatedLine(Line):
             raise self.trouble
         self._seconds_per_byte, self.patience, self.is_using = BITS / motors.baud_rate, patience, False
         return self
-
-    def monotonic(self) -> float:
-        return self.t
-
-    def system(self) -> float:
-        return self.t + EPOCH - BOOTED
-
-    def sleep(self, seconds: float) -> None:
-        end = self.t + seconds
-        while self.t < end:
-            self._advance(end)
-
-    def set(self, **changes: Any) -> dict[str, Any]:
-        """Change faults of the hand; return its state."""
-        self.hand.change(changes, self.t)
-        return {**self.hand.state(), "time": self.t}
 
     def clearPort(self) -> None:
         self._inbox.clear()
@@ -143,7 +116,7 @@ class SimulatedLine(Line):
     def readPort(self, length: int) -> bytes:
         self._check()
         while not self._inbox and self.t < self._deadline:
-            self._advance(self._deadline)
+            self.advance(self._deadline)
             self._check()
         return bytes(self._inbox.popleft() for _ in range(min(length, len(self._inbox))))
 
@@ -151,13 +124,8 @@ class SimulatedLine(Line):
         if self.trouble is not None:
             raise self.trouble
 
-    def _advance(self, until: float) -> None:
-        step = BOOTED + (self._steps + 1) * self.plant.dt
-        self.t = max(self.t, min(until, step, self.hand.next_due(self.t)))
-        if self.t >= step:
-            self._steps += 1
-            self.plant.step(self.hand.torque)
-            self.hand.q = self.plant.joint_position
+    def _deliver(self) -> None:
+        self.hand.q = self.plant.joint_position
         self._inbox.extend(self.hand.due(self.t))
 
 

@@ -1,24 +1,18 @@
-"""A computer in simulated time with an emulated hand on its CAN bus, without processes or threads.
-
-Time advances only while the driver waits for a frame or sleeps. Every run gives the same result to
-the last bit, independent of the load of the machine, and is faster than real time.
-"""
+"""A computer in simulated time with an emulated hand on its CAN bus, without processes or threads."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import Any
 
-from dexstack.hand.allegro.bus import BusError, CanBus, Computer, Trouble
+from dexstack.hand.allegro.bus import BusError, BusOffError, CanBus, Computer
 from dexstack.hand.allegro.protocol import Frame
-from dexstack.hand.emulated.allegro import EmulatedHand, EmulatorLoop
+from dexstack.hand.emulated.allegro import EmulatedHand
+from dexstack.hand.emulated.firmware import SimulatedClocks
 from dexstack.hand.params import BusParams
 
-BOOTED, EPOCH = 1e3, 1.7e9
-"""Monotonic and system time at the start [s]."""
 
-
-class LockstepComputer(Computer):
+class LockstepComputer(SimulatedClocks, Computer):
     """See the module's docstring.
 
     Args:
@@ -27,28 +21,13 @@ class LockstepComputer(Computer):
     """
 
     def __init__(self, hand: EmulatedHand, plant: Any) -> None:
-        self.hand, self.plant = hand, plant
-        self.t = BOOTED
-        self.system_offset = EPOCH - BOOTED
-        """System time minus monotonic time [s]."""
+        super().__init__(hand, plant)
         self.trouble: BusError | None = None
         """Raised by every use of a bus."""
         self.heard: list[Frame] | None = None
         """Frames on the bus in both directions; recorded when this is a list."""
         self.buses: list[LockstepBus] = []
-        self._steps = 0
-        self._loop = EmulatorLoop(hand, LockstepBus(self))
-
-    def monotonic(self) -> float:
-        return self.t
-
-    def system(self) -> float:
-        return self.t + self.system_offset
-
-    def sleep(self, seconds: float) -> None:
-        end = self.t + seconds
-        while self.t < end:
-            self.advance(end)
+        hand.on_bus_off = LockstepBus(self).announce_bus_off
 
     def open_bus(self, params: BusParams) -> CanBus:
         if self.trouble is not None:
@@ -56,24 +35,13 @@ class LockstepComputer(Computer):
         self.buses.append(LockstepBus(self))
         return self.buses[-1]
 
-    def set(self, **changes: Any) -> dict[str, Any]:
-        """Change faults of the hand; return its state."""
-        self._loop.change(changes, self.t)
-        return {**self.hand.state(), "time": self.t}
-
     def say(self, frame: Frame) -> None:
         """Put a frame on the bus that the hand does not receive."""
         self._note(frame)
         for bus in self.buses:
             bus.inbox.append((frame, self.system()))
 
-    def advance(self, until: float) -> None:
-        """Advance to ``until`` [s], or to the next event before that."""
-        step = BOOTED + (self._steps + 1) * self.plant.dt
-        self.t = max(self.t, min(until, step, self.hand.next_due(self.t)))
-        if self.t >= step:
-            self._steps += 1
-            self.plant.step(self.hand.torque)
+    def _deliver(self) -> None:
         for frame in self.hand.due(self.t, self.plant.joint_position):
             self.say(frame)
 
@@ -115,7 +83,7 @@ class LockstepBus(CanBus):
 
     def announce_bus_off(self) -> None:
         for bus in self._computer.buses:
-            bus.inbox.append(BusError(Trouble.BUS_OFF, "the CAN controller went off the bus", "enable again"))
+            bus.inbox.append(BusOffError("the CAN controller went off the bus", "enable again"))
 
     def pending(self) -> bool:
         return bool(self.inbox)

@@ -44,6 +44,8 @@ class HandPlantParams:
     """Differences of a hand from its model; arrays are per joint (N,) or one value for all."""
 
     gravity: bool = True
+    acceleration: Any = None
+    """Gravity in the hand's world [m/s²]; None: along -z."""
     stops: bool = True
     """Joints end at their limits."""
     dry_friction: Any = 0.0
@@ -88,6 +90,8 @@ class HandPlant:
         spec.option.timestep = self.dt / self._steps
         if not p.gravity:
             spec.option.gravity = np.zeros(3)
+        elif p.acceleration is not None:
+            spec.option.gravity = p.acceleration
         if obj is None:
             spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
         friction, damping = (np.broadcast_to(x, n) for x in (p.dry_friction, p.damping))
@@ -173,16 +177,13 @@ def emulated_plant(name: str, hand: HandModel, obj: str) -> Any:
     return MujocoPlant(hand, load_object(obj))
 
 
-def run_plant(
-    loop: Any, plant: Any, until: Callable[[], bool], every: Callable[[], None] = lambda: None
-) -> None:
-    """Run a plant behind an emulated hand in real time, in steps of the servo's period, until
-    ``until()``; ``every`` is called once per step."""
+def run_plant(loop: Any, plant: Any, goes_on: Callable[[], bool]) -> None:
+    """Run a plant behind an emulated hand in real time, in steps of the servo's period, as long as
+    ``goes_on()``."""
     period = max(plant.dt, 0.003)
     t = time.monotonic()
-    while not until():
+    while goes_on():
         loop.run_until(t, time.monotonic, plant.joint_position)
-        every()
         goal = plant.time + period
         while plant.time < goal - 1e-9:
             plant.step(loop.hand.torque)
@@ -256,17 +257,15 @@ def run_program(
         return 2
     if hand.params.emulator_priority:
         make_realtime(hand.params.emulator_priority)
-    ended = False
 
-    def look() -> None:
-        nonlocal ended
+    def answer() -> bool:
+        """Answer a line of standard input; return False at its end."""
         if not select.select([sys.stdin], [], [], 0.0)[0]:
-            return
+            return True
         line = sys.stdin.readline()
         if not line:
-            ended = True
-            return
-        loop.change(json.loads(line), time.monotonic())
+            return False
+        hand.change(json.loads(line), time.monotonic())
         state = {
             **hand.state(),
             "time": time.monotonic(),
@@ -274,9 +273,10 @@ def run_program(
             "q": plant.joint_position.tolist(),
         }
         print(json.dumps(state), flush=True)
+        return True
 
     print(json.dumps({"ready": True, **introduce(hand, bus)}), flush=True)
     with contextlib.suppress(KeyboardInterrupt):
-        run_plant(loop, plant, lambda: ended, look)
+        run_plant(loop, plant, answer)
     loop.close()
     return 0

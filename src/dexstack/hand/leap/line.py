@@ -11,10 +11,9 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import time
 from collections.abc import Sequence
 
-from dexstack.hand.link import TransportError
+from dexstack.hand.link import Clocks, TransportError
 from dexstack.hand.params import BusParams, MotorParams
 
 BITS = 10
@@ -28,7 +27,7 @@ class LineError(TransportError):
     """The line cannot be used."""
 
 
-class Line:
+class Line(Clocks):
     """See the module's docstring.
 
     Args:
@@ -45,17 +44,6 @@ class Line:
 
     serial_number = ""
     """Serial number of the adapter; empty without one."""
-
-    def monotonic(self) -> float:
-        """Return the time on a clock that is never set [s]."""
-        return time.monotonic()
-
-    def system(self) -> float:
-        """Return the system's time [s]."""
-        return time.time()
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
 
     def setPacketTimeout(self, packet_length: int) -> None:
         self._deadline = self.monotonic() + packet_length * self._seconds_per_byte + self.patience

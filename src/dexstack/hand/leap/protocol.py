@@ -25,8 +25,6 @@ BROADCAST = 0xFE
 COUNTS = 4096
 """Counts per turn."""
 RAD_PER_COUNT = 2.0 * math.pi / COUNTS
-RAD_PER_SECOND = 0.229 * 2.0 * math.pi / 60.0
-"""Unit of a motor's velocity [rad/s]."""
 ZERO = COUNTS // 2
 """Position of a motor at joint angle zero."""
 WATCHDOG_UNIT = 0.02
@@ -44,6 +42,10 @@ MOTOR_IDS = (1, 0, 2, 3, 5, 4, 6, 7, 9, 8, 10, 11, 12, 13, 14, 15)
 """Number of the motor of each joint, in the joint order of the hand's model."""
 GAINS = (200, 0, 600)
 """D, I and P of the motors' position controllers, as in LEAP_Hand_API."""
+SIDE_MOTORS = (0, 4, 8)
+"""Numbers of the motors that swing a finger sideways."""
+SIDE_SHARE = 0.75
+"""Their D and P as a share of :data:`GAINS`, as in LEAP_Hand_API."""
 
 
 class Motor(NamedTuple):
@@ -114,9 +116,7 @@ class Identity(NamedTuple):
 
     model: int
     firmware: int
-    return_delay: int
     drive_mode: int
-    operating_mode: int
 
 
 class Health(NamedTuple):
@@ -131,8 +131,8 @@ class Health(NamedTuple):
 
 def read_identity(data: bytes) -> Identity:
     """Decode :attr:`Table.IDENTITY`."""
-    model, _, firmware, _, _, delay, drive, mode = _IDENTITY.unpack(data)
-    return Identity(model, firmware, delay, drive, mode)
+    model, _, firmware, _, _, _, drive, _ = _IDENTITY.unpack(data)
+    return Identity(model, firmware, drive)
 
 
 def read_health(data: bytes) -> Health:
@@ -150,9 +150,10 @@ def goals(milliamperes: int, position: int) -> bytes:
     return GOALS.pack(milliamperes, 0, 0, 0, position)
 
 
-def gains() -> bytes:
-    """Encode :attr:`Table.GAINS`."""
-    return _GAINS.pack(*GAINS)
+def gains(motor: int) -> bytes:
+    """Encode :attr:`Table.GAINS` of the motor of this number."""
+    share = SIDE_SHARE if motor in SIDE_MOTORS else 1.0
+    return _GAINS.pack(*(round(share * gain) for gain in GAINS))
 
 
 def angle_to_counts(q: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Properties of every planner: it never raises, keeps box and limits, is repeatable, holds a command, and
 forks without side effects."""
 
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -125,15 +125,6 @@ def test_weights_that_are_no_numbers_diverge_and_hold_the_previous_command(plann
     np.testing.assert_array_equal(plan.q_des, before.q_des)
     planner.weights = whole
     assert planner.plan(seen(resting), GOAL).status in GOOD
-
-
-def test_weights_cannot_be_edited_and_replaced_ones_count(planner, resting):
-    with pytest.raises(FrozenInstanceError):
-        planner.weights.contact_weight = 1e3
-    first = planner.plan(seen(resting), GOAL)
-    planner.reset()
-    planner.weights = replace(planner.weights, contact_weight=1e3)
-    assert planner.plan(seen(resting), GOAL).cost > 1.2 * first.cost
 
 
 def test_a_reset_forgets_and_the_same_input_gives_the_same_plans(planner, resting):

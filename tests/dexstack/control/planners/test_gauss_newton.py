@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from dexstack.contact.contact import Contacts, empty_contacts
+from dexstack.contact.contact import empty_contacts
 from dexstack.control.base import Observation, SolveStatus
 from dexstack.control.factory import RULES, make_model
 from dexstack.control.models import MODELS
 from dexstack.control.params import PlannerParams
 from dexstack.control.problem import OBJECT_DOF, ModelParams, force, integrate_quaternion, step_problem
 from dexstack.errors import ConfigError
-from dexstack.geometry.rotations import yaw_of
 from dexstack.model.kinematics import KinematicTree
 from dexstack.tasks.palm_turn import PalmWeights
 from tests.dexstack.control import planning
@@ -57,72 +56,12 @@ def states(resting):
     return out
 
 
-def test_it_plans_to_turn_the_cube_towards_the_goal(planner, resting):
-    yaw = [yaw_of(pose[3:7]) for pose in planner.plan(seen(resting), GOAL).prediction]
-    assert yaw[-1] > 0.02 and np.all(np.diff(yaw) > -1e-3)
-    planner.reset()
-    opposite = TASK.at_yaw(-np.pi / 2).pose_WO
-    assert yaw_of(planner.plan(seen(resting), opposite).prediction[-1, 3:7]) < -0.02
-
-
 def check_limits(planner, hand, q, result):
     planning.check_limits(planner, hand, q, result)
     p, joints = planner.params, result.prediction[:, 7:]
     lower, upper = hand.lower + p.limit_margin, hand.upper - p.limit_margin
     # a joint that starts outside may come in, never go farther out
     assert np.all(joints >= np.minimum(lower, q) - 1e-5) and np.all(joints <= np.maximum(upper, q) + 1e-5)
-
-
-def test_box_and_joint_limits_hold_at_every_predicted_step(planner, resting, states):
-    for state in states:
-        for _ in range(3):  # warm-started too
-            result = planner.plan(state, GOAL)
-            assert result.status in GOOD
-            check_limits(planner, resting.hand, state.q, result)
-
-
-# --- bad input ------------------------------------------------------------------------------------
-
-INPUTS = ("pose_WO", "q", "goal_WO", "p_W", "nhat_W", "phi")
-
-
-def inputs(resting):
-    c = resting.contacts
-    values = dict(zip(INPUTS, (resting.pose_WO, resting.q, GOAL, c.p_W, c.nhat_W, c.phi), strict=True))
-    return {name: np.array(value, float) for name, value in values.items()}
-
-
-def plan_with(planner, resting, values):
-    c = resting.contacts
-    contacts = Contacts._make((values["p_W"], values["nhat_W"], values["phi"], c.link, c.active))
-    return planner.plan(Observation(0.0, values["pose_WO"], values["q"], contacts), values["goal_WO"])
-
-
-def check_held(result, before):
-    assert result.status == SolveStatus.BAD_INPUT
-    np.testing.assert_array_equal(result.q_des, before.q_des)
-    np.testing.assert_array_equal(result.displacements, before.displacements)
-    assert result.cpu_s >= 0 and result.wall_s >= 0
-
-
-def spoilt(value, name):
-    """Yield unusable forms of an input: numbers that are not finite in float32, wrong sizes, no arrays."""
-    for number in (np.nan, np.inf, -np.inf, 1e39):
-        for k in (0, value.size - 1):
-            yield np.where(np.arange(value.size).reshape(value.shape) == k, number, value)
-    yield from (value[:-1], np.concatenate([value, value[:1]]), value[None], value[:0], value[:1])
-    if name != "goal_WO":
-        yield from (None, "fist", [[1.0], [1.0, 2.0]], {}, [None] * 7)
-
-
-@pytest.mark.parametrize("name", INPUTS)
-def test_unusable_input_holds_the_previous_command(name, planner, resting):
-    values = inputs(resting)
-    before = plan_with(planner, resting, values)
-    for bad in spoilt(values[name], name):
-        with np.errstate(over="ignore"):
-            check_held(plan_with(planner, resting, values | {name: bad}), before)
-    assert plan_with(planner, resting, values).status in GOOD
 
 
 @pytest.mark.parametrize("field", ModelParams._fields)
@@ -141,12 +80,23 @@ def test_broken_parameters_diverge_and_hold_the_previous_command(field, planner,
     assert planner.plan(seen(resting), GOAL).status in GOOD
 
 
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda o: o._replace(q=np.full(16, 1e39)),  # infinite in float32
+        lambda o: o._replace(contacts=o.contacts._replace(phi=np.full_like(o.contacts.phi, np.nan))),
+        lambda o: o._replace(contacts=o.contacts._replace(p_W=o.contacts.p_W[:-1])),
+        lambda o: o._replace(contacts=o.contacts._replace(nhat_W=o.contacts.nhat_W[:, :2])),
+    ],
+)
+def test_unusable_numbers_and_contacts_are_bad_input(spoil, planner, resting):
+    with np.errstate(over="ignore"):
+        assert planner.plan(spoil(seen(resting)), GOAL).status == SolveStatus.BAD_INPUT
+
+
 def test_it_plans_without_contacts(planner, resting):
     result = planner.plan(seen(resting, contacts=empty_contacts(resting.contacts.phi.size)), GOAL)
     assert result.status in GOOD and np.all(np.isfinite(result.prediction))
-
-
-# --- the solver -----------------------------------------------------------------------------------
 
 
 def test_a_warm_start_continues_where_the_last_solve_ended(planner, resting):
@@ -318,10 +268,3 @@ def test_a_batch_equals_single_cold_plans(planner, resting, states):
             np.testing.assert_allclose(
                 getattr(batch, name)[k], getattr(alone, name), atol=2e-4, rtol=1e-3, err_msg=name
             )
-
-
-def test_a_batch_of_unusable_input_commands_home(planner, resting):
-    spoilt = seen(resting, q=np.full(16, np.inf))
-    batch = planner.plan_batch(jax.tree.map(lambda a: np.stack([a, a]), spoilt), np.stack([GOAL, GOAL]))
-    assert list(batch.status) == [SolveStatus.BAD_INPUT] * 2 and np.isnan(batch.cost).all()
-    np.testing.assert_array_equal(batch.q_des, np.tile(resting.hand.home, (2, 1)))

@@ -217,6 +217,7 @@ def test_listed_pairs_give_the_contacts_of_a_broad_phase(resting, rollouts):
 def test_a_smaller_u_max_makes_a_weaker_servo(resting):
     planner = make(resting, planner="sampling", horizon=2, **SAMPLING)
     planner.params = replace(planner.params, u_max=0.05)
+    planner.plan(seen(resting, t=0.0), GOAL)
     np.testing.assert_allclose(planner.rollouts.model.actuator_forcerange, np.tile([-0.05, 0.05], (16, 1)))
 
 

@@ -85,11 +85,3 @@ def test_no_detour_with_progress_a_new_goal_or_an_object_at_its_goal(supervisor)
     assert np.allclose(run(supervisor, [2.6], turned(0.0), turned(-2.0))[0], turned(-2.0)), (
         "another goal ends it"
     )
-
-
-def test_a_reset_draws_the_same_again(supervisor):
-    rows = []
-    for _ in range(2):
-        supervisor.reset()
-        rows.append(run(supervisor, np.arange(0.0, 9.0, 0.1), turned(0.0), turned(2.0)))
-    np.testing.assert_array_equal(*rows)

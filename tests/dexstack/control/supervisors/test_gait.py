@@ -165,12 +165,6 @@ def test_a_release_ends_when_nothing_moves(planner):
     assert statuses == [SolveStatus.RETREAT] * 6 + [SolveStatus.OK]  # the joints last moved at 0.4 s
 
 
-def test_a_new_rollout_forgets_the_old_one(gait):
-    run(gait, [0.8] * 9)
-    gait.reset()
-    assert set(run(gait, [0.8] * 9, t=0.9)) == {SolveStatus.OK}
-
-
 def test_a_failed_solve_stays_one(gait, planner):
     planner.status = SolveStatus.DIVERGED
     assert set(run(gait, [0.8] * 20)) == {SolveStatus.DIVERGED}

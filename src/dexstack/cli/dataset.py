@@ -1,0 +1,176 @@
+"""``dexstack dataset``: recordings in a learner's format."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from dexstack.cli import arguments
+from dexstack.cli.output import note, publish, table
+from dexstack.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dexstack.datasets.lerobot import Feature
+
+PICTURE = "observation.images.film"
+SUCCESS = "next.success"
+
+
+class Episode(NamedTuple):
+    """One episode before it is written."""
+
+    path: Path
+    columns: dict[str, tuple[Feature, np.ndarray]]
+    """Features and values (K, …) by name."""
+    task: str
+    spec: tuple[str, str, str]
+    """Task, object and hand."""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add ``dataset``."""
+    p = subparsers.add_parser(
+        "dataset",
+        description="Write trials of `dexstack eval --record`, runs of `dexstack up` and MCAP bags as one "
+        "LeRobotDataset v3.0: joint positions and velocities, object pose, goal, joint targets (the "
+        "actions), task text, success and, with --render, pictures. A recording ends as an episode where "
+        "no command was in force.",
+    )
+    p.add_argument(
+        "runs",
+        type=Path,
+        nargs="+",
+        metavar="RUN",
+        help="recordings (.npz), bags (.mcap), or folders of them",
+    )
+    p.add_argument("--to", choices=["lerobot"], default="lerobot", help="format")
+    p.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="new folder of the dataset")
+    p.add_argument(
+        "--fps", type=arguments.positive_int, metavar="N", help="frames per second (default: the recordings')"
+    )
+    p.add_argument("--task", metavar="TEXT", help="task text (default: task, object and goal)")
+    p.add_argument("--object", default="cube", help="bags: object")
+    p.add_argument("--hand", default="right", help="bags: side, or path of a hand's YAML")
+    p.add_argument("--render", action="store_true", help="add pictures drawn from the recorded states")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the dataset; return 0."""
+    import numpy as np
+
+    from dexstack.datasets.lerobot import Feature, LeRobotWriter, resampled
+
+    episodes = [_episode(path, args) for run in args.runs for path in recordings(run)]
+    common = set.intersection(*(set(e.columns) for e in episodes))
+    left_out = sorted(set().union(*(e.columns for e in episodes)) - common)
+    if left_out:
+        note(f"left out, since not all recordings have it: {', '.join(left_out)}")
+    names = [name for name in episodes[0].columns if name in common]
+    features = {name: episodes[0].columns[name][0] for name in names if name != "t"}
+    for e in episodes:
+        if other := [n for n in features if e.columns[n][0] != features[n]]:
+            raise ConfigError(f"{e.path}: '{other[0]}' is of another hand than in {episodes[0].path}")
+    t = [e.columns["t"][1] for e in episodes]
+    fps = args.fps or max(1, round(1.0 / float(np.median(np.concatenate([np.diff(x) for x in t])))))
+    if args.render:
+        features[PICTURE] = Feature(("height", "width", "channels"), (240, 320, 3), "video")
+    with LeRobotWriter(args.out, fps, features, f"dexstack_{episodes[0].spec[2]}") as writer:
+        for k, episode in enumerate(episodes, 1):
+            rows = resampled(episode.columns["t"][1], fps)
+            columns = {name: episode.columns[name][1][rows] for name in names if name != "t"}
+            if args.render:
+                columns[PICTURE] = _pictures(episode, rows)
+            writer.add(columns, episode.task)
+            note(f"episode {k}/{len(episodes)}: {len(rows)} frames of {episode.path}")
+    frames = sum(len(resampled(x, fps)) for x in t)
+    results = {
+        "folder": str(args.out),
+        "format": "LeRobotDataset v3.0",
+        "episodes": len(episodes),
+        "frames": frames,
+        "fps": fps,
+        "features": {name: [f.dtype, *f.shape] for name, f in features.items()},
+        "left_out": left_out,
+    }
+    rows = [[name, f.dtype, "×".join(map(str, f.shape))] for name, f in features.items()]
+    shown = table(
+        f"{args.out}: {len(episodes)} episodes, {frames} frames at {fps} Hz",
+        ["feature", "type", "shape"],
+        rows,
+    )
+    publish(args, "dataset", results, shown)
+    return 0
+
+
+def recordings(path: Path) -> list[Path]:
+    """Return the recordings at a path: a file, a bag's folder, or all below a folder.
+
+    Raises:
+        ConfigError: there are none.
+    """
+    from dexstack.bags.file import is_bag
+
+    if path.is_file() or (path.is_dir() and is_bag(path)):
+        return [path]
+    found = sorted([*path.rglob("recording.npz"), *path.rglob("*.mcap")])
+    if not found:
+        raise ConfigError(f"there is no recording in {path}: neither recording.npz nor a bag (.mcap)")
+    return found
+
+
+def _episode(path: Path, args: argparse.Namespace) -> Episode:
+    """Read one recording.
+
+    Raises:
+        ConfigError: it cannot be read, names an unknown hand, or has no two samples with a command.
+    """
+    import numpy as np
+
+    from dexstack.bags.file import is_bag
+    from dexstack.cli.replay import read_recording
+    from dexstack.datasets.lerobot import Feature, columns_of, usable
+    from dexstack.tasks import load_task
+
+    if is_bag(path):
+        from dexstack.bags.samples import read_samples
+        from dexstack.model.hand import load_hand
+
+        joints, spec = load_hand(args.hand).joint_names, ("palm_turn", args.object, args.hand)
+        arrays, ended, text = read_samples(path, joints), None, f"move {args.object} in the hand"
+    else:
+        arrays, summary = read_recording(path)
+        spec = summary["task"], summary["object"], summary["hand"]
+        joints = load_task(spec[0])(None, *spec[1:]).robot().joint_names
+        ended = summary.get("phase")
+        text = f"{spec[0].replace('_', ' ')}: {spec[1]}, {summary.get('goal', 'goals')}"
+    rows = usable(np.asarray(arrays["q_command"]))
+    kept = {name: np.asarray(array)[rows] for name, array in arrays.items() if len(array) == len(arrays["t"])}
+    if len(kept["t"]) < 2:
+        raise ConfigError(f"{path} has no two samples with a command in force")
+    columns = columns_of(kept, joints) | {"t": (Feature(("t",), (1,)), kept["t"])}
+    if ended is not None:
+        reached = np.zeros((len(kept["t"]), 1), bool)
+        reached[-1] = ended == "reached"
+        columns[SUCCESS] = Feature((SUCCESS,), (1,), "bool"), reached
+    return Episode(path, columns, args.task or text, spec)
+
+
+def _pictures(episode: Episode, rows: np.ndarray) -> np.ndarray:
+    """Draw the recorded states at ``rows``; return the pictures (K, H, W, 3)."""
+    import numpy as np
+
+    from dexstack.model.scene import robot_scene
+    from dexstack.report.film import Artist
+    from dexstack.tasks import load_task
+
+    task, obj, hand = episode.spec
+    setup = load_task(task)(None, obj, hand).setup()
+    artist = Artist(robot_scene(setup.robot, setup.obj).compile(), 320, 240)
+    q, pose_WO, t = (
+        episode.columns[n][1] for n in ("observation.state", "observation.environment_state", "t")
+    )
+    goal_WO = episode.columns["observation.goal"][1] if "observation.goal" in episode.columns else pose_WO
+    return np.stack([np.asarray(artist.frame(q[k], pose_WO[k], goal_WO[k], t[k])) for k in rows])
