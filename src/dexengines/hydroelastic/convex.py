@@ -148,9 +148,11 @@ def pair_gradient_hessian(p: Problem, scheme: int, V: np.ndarray, G: np.ndarray)
             sx += fx
             sy += fy
             sz += fz
-            mx += ry * fz - rz * fy - gn * q[0]
-            my += rz * fx - rx * fz - gn * q[1]
-            mz += rx * fy - ry * fx - gn * q[2]
+            mx += ry * fz - rz * fy
+            my += rz * fx - rx * fz
+            mz += rx * fy - ry * fx
+            if turns:
+                mx, my, mz = mx - gn * q[0], my - gn * q[1], mz - gn * q[2]
             n, r = (nx, ny, nz), (rx, ry, rz)
             if sliding:
                 ux, uy, uz = tx / slip, ty / slip, tz / slip
@@ -219,7 +221,8 @@ def _slope_along(
             slip = np.sqrt(tx * tx + ty * ty + tz * tz)
             wt = tx * wx + ty * wy + tz * wz  # slip × its rate
             w2 = wx * wx + wy * wy + wz * wz - wn * wn
-            vn, wn = vn - _left_out(face, U), wn - _left_out(face, dV[k])
+            if p.pair_turns[k]:
+                vn, wn = vn - _left_out(face, U), wn - _left_out(face, dV[k])
             gn, b, sliding = _impulse(face, scheme, vn, slip)
             d1 += b * wt - gn * wn
             if sliding and slip > 0.0:
