@@ -10,12 +10,14 @@ from onnx import TensorProto, helper
 from dexstack.api import closed_loop
 from dexstack.contact.contact import empty_contacts
 from dexstack.control.base import Observation, Problem, SolveStatus
+from dexstack.control.controller import Measurement
 from dexstack.control.params import MpcParams, PlannerParams
 from dexstack.control.policies.features import FEATURES, FeatureStack, Sight
 from dexstack.control.policies.mapping import PolicyMapping, read_mapping, write_mapping
 from dexstack.control.policies.planner import OnnxPolicy
 from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import quaternion_product
+from dexstack.hand.servo import ServoMode
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 
@@ -185,3 +187,50 @@ def test_a_policy_in_python_is_a_planner(tmp_path):
     assert type(loop.supervisor).__name__ == "NoSupervisor"
     trial = loop.run(0, 0, 0.3)
     assert set(trial.recording["status"]) == {0} and not trial.dropped
+
+
+FAILING = """
+import numpy as np
+from dexstack.control.policies.planner import PolicyPlanner
+
+class Failing(PolicyPlanner):
+    acts = 0
+    def act(self, observation):
+        self.acts += 1
+        return {answer} if self.acts > 20 else observation[:16]
+
+PLANNER = Failing
+"""
+
+
+def modes_with(tmp_path, answer, seconds=1.5):
+    """Run a policy whose answer changes at 1 s; return times, servo modes and torques from then on."""
+    path = tmp_path / "failing.py"
+    path.write_text(FAILING.format(answer=answer))
+    write_mapping(path.with_suffix(".yaml"), PolicyMapping(observations=("q",), rate=20.0))
+    loop = closed_loop(set={"planner": str(path)})
+    controller, rows = loop.controller, []
+    rollout = loop.rollout(loop.task.goals(0, 0), 0, seconds, hold=controller.hold)
+    goal_WO = rollout.judge.goal.pose_WO
+    for t, sample, _ in rollout.sights():
+        target = controller.answer(Measurement(sample.pose_WO, sample.q, t, sample.q_now), goal_WO).target
+        if target is not None:
+            rollout.command(target, t + loop.timing.latency)
+        tripped = loop.servo.trip is not None
+        rows.append((t, loop.servo.mode, tripped, np.array(loop.plant.joint_velocity)))
+    return [row for row in rows if row[0] >= 1.0]
+
+
+def test_the_hand_holds_within_a_tenth_of_a_second_of_an_action_that_is_not_finite(tmp_path):
+    rows = modes_with(tmp_path, "np.full(16, np.nan)")
+    late = [mode for t, mode, _, _ in rows if t > 1.0 + 0.1 + 0.05]  # after the last good command's timeout
+    assert set(late) == {ServoMode.HOLD} and not any(tripped for _, _, tripped, _ in rows)
+
+
+def test_a_policy_that_throws_its_targets_from_limit_to_limit_moves_no_joint_too_fast(tmp_path):
+    """The servo slews targets; its watch takes the torque away, or no joint exceeds its speed limit."""
+    rows = modes_with(tmp_path, "np.full(16, 10.0 * (-1) ** self.acts)", seconds=3.0)
+    fastest = max(np.abs(v).max() / HAND.velocity.min() for _, _, tripped, v in rows if not tripped)
+    assert any(tripped for _, _, tripped, _ in rows) or fastest < 1.0
+    off = [mode for _, mode, tripped, _ in rows if tripped]
+    assert set(off) <= {ServoMode.LIMP}

@@ -82,7 +82,7 @@ class PolicyPlanner(LocalPlanner):
         """See :meth:`~dexstack.control.base.LocalPlanner.reset`."""
         self._stack.reset()
         self._target: np.ndarray | None = None
-        self._acted = -np.inf
+        self._due, self._status = -np.inf, SolveStatus.OK
 
     def fork(self) -> PolicyPlanner:
         """See :meth:`~dexstack.control.base.LocalPlanner.fork`."""
@@ -94,18 +94,21 @@ class PolicyPlanner(LocalPlanner):
     def plan(self, observation: Observation, goal_WO: np.ndarray, pull: Pull | None = None) -> Plan:
         """See :meth:`~dexstack.control.base.LocalPlanner.plan`; ``pull`` has no effect.
 
-        An action that is not finite is answered with the target in force and the status
-        ``DIVERGED``.
+        An action that is not finite is answered, until a finite one, with the target in force and
+        the status ``DIVERGED``: nothing is sent, and the servo holds.
         """
         wall, cpu = time.perf_counter(), time.process_time()
-        q, status = np.asarray(observation.q, float), SolveStatus.OK
-        target = q if self._target is None else self._target
+        q = np.asarray(observation.q, float)
+        target, status = q if self._target is None else self._target, self._status
         if not (np.all(np.isfinite(q)) and np.all(np.isfinite(observation.pose_WO))):
             status = SolveStatus.BAD_INPUT
-        elif observation.t >= self._acted + 1.0 / self.mapping.rate - 1e-6:
-            self._acted = observation.t
+        elif observation.t >= self._due - 1e-6:
+            period = 1.0 / self.mapping.rate
+            # a moment that is less than a period late does not delay the next
+            in_time = observation.t < self._due + period
+            self._due = (self._due if in_time else observation.t) + period
             found = self._next(Sight(observation.t, q, observation.pose_WO, np.asarray(goal_WO), target))
-            status = SolveStatus.OK if np.all(np.isfinite(found)) else SolveStatus.DIVERGED
+            status = self._status = SolveStatus.OK if np.isfinite(found).all() else SolveStatus.DIVERGED
             if status.usable:
                 self._target = target = found
         state = np.concatenate([observation.pose_WO, q])
