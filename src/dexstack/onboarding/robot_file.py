@@ -12,7 +12,7 @@ import numpy as np
 
 from dexstack.errors import ConfigError
 from dexstack.model.urdf import Mimic, read_mimic
-from dexstack.onboarding.primitives import convex_hull
+from dexstack.onboarding.primitives import coarse_hull
 from dexstack.onboarding.repair import read_mesh
 from dexstack.plants.engines import mesh_path, repeated_name
 
@@ -124,7 +124,7 @@ def _made_readable(path: Path, urdf: ET.Element) -> dict[str, bytes]:
                 )
             if file not in hulls:
                 hulls[file] = f"mesh{len(hulls)}.stl"
-                hull = convex_hull(read_mesh(file).vertices, f"the mesh {file}")
+                hull = coarse_hull(read_mesh(file).vertices, f"the mesh {file}")
                 assets[hulls[file]] = hull.export(file_type="stl")
             mesh.set("filename", hulls[file])
     for own in urdf.findall("mujoco"):
