@@ -91,7 +91,12 @@ LAWS: dict[str, Callable[[float], float]] = {
 
 def pressed(engine: str) -> dict[str, Any]:
     """Return the depth at rest in one engine, and in closed form."""
-    scene = load(mujoco.MjModel.from_xml_string(XML), engine, materials=MATERIALS)
+    options = {}
+    if engine == "soft":
+        from dexengines.soft.scene import LAW
+
+        options["law"] = LAW
+    scene = load(mujoco.MjModel.from_xml_string(XML), engine, materials=MATERIALS, **options)
     state = scene.rollout(scene.reset(), np.full((round(SECONDS / scene.dt), 1), -FORCE))
     depth, speed = -float(state.q[-1, 0]), float(abs(state.v[-1, 0]))
     expected, right = 0.0, depth <= NOTHING

@@ -84,18 +84,26 @@ def load(
         dt: length of a step [s]; the model's if None.
         options: of the engine's class: ``scheme`` of hydroelastic, ``directions`` of lcp, …
 
+    Meshes that are not convex collide as convex parts (mujoco, lcp, soft) or as they are
+    (hydroelastic); :attr:`~dexengines.scene.Scene.notes` says what was done.
+
     Raises:
         EngineError: an unknown engine, or one whose libraries are not installed; a file that MuJoCo
             cannot read; a feature, shape or option that the engine does not take.
     """
-    from dexengines.files import read_model
+    from dexengines.files import read_shaped
 
     cls = scene_class(engine)
     known = [name for name, p in inspect.signature(cls).parameters.items() if p.kind is p.KEYWORD_ONLY]
     for name in options:
         if name not in known:
             raise unknown_name(f"option of the {engine} engine", name, known)
-    return cls(read_model(scene, dt), materials, **options)
+    shaped = read_shaped(scene, dt, cls.fills)
+    if shaped.whole:
+        options = {"whole": shaped.whole} | options
+    made = cls(shaped.model, materials, **options)
+    made.notes = (*shaped.notes, *made.notes)
+    return made
 
 
 _LAZY = {"rollout": "dexengines.batch", "stack": "dexengines.scene", "State": "dexengines.scene"}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import mujoco
 import numpy as np
 
-from dexengines.materials import DEFAULT, Material, Materials, read_materials
+from dexengines.materials import DEFAULT, PART, Material, Materials, read_materials
 from dexengines.rotations import rotation_matrix
 
 KINDS = {
@@ -225,7 +225,13 @@ def _geom(model: mujoco.MjModel, g: int, materials: dict[str, dict[str, float]])
         p=p,
         R=R,
         friction=float(model.geom_friction[g, 0]),
-        material=Material(**(materials.get(DEFAULT, {}) | materials.get(name, {}))),
+        material=Material(
+            **(
+                materials.get(DEFAULT, {})
+                | materials.get(name.rpartition(PART)[0], {})
+                | materials.get(name, {})
+            )
+        ),
         vertices=vertices,
         triangles=triangles,
     )

@@ -10,33 +10,50 @@ from pathlib import Path
 
 import mujoco
 
+from dexengines.concave import Shaped, shape
 from dexengines.errors import EngineError
 
 SCHEMES = ("package://", "model://")
 """Prefixes of names that begin with a package."""
 
 
-def read_model(scene: str | Path | mujoco.MjSpec | mujoco.MjModel, dt: float | None = None) -> mujoco.MjModel:
+Source = str | Path | mujoco.MjSpec | mujoco.MjModel
+"""Of a model: an MJCF or URDF file, a spec, or a compiled model."""
+
+
+def read_model(scene: Source, dt: float | None = None) -> mujoco.MjModel:
     """Return a compiled model; ``dt`` [s] replaces its time step.
 
     Raises:
         EngineError: the file does not exist, or MuJoCo cannot read or compile it.
     """
+    return read_shaped(scene, dt, None).model
+
+
+def read_shaped(scene: Source, dt: float | None, fills: bool | None) -> Shaped:
+    """:func:`read_model` whose concave meshes collide as such; see :func:`dexengines.concave.shape`.
+
+    Args:
+        fills: the engine takes concave meshes as they are; None: all meshes are left alone.
+    """
+    spec = None
     if isinstance(scene, mujoco.MjModel):
         model = copy.copy(scene)
     else:
         where = "the spec" if isinstance(scene, mujoco.MjSpec) else str(scene)
         try:
-            model = (scene if isinstance(scene, mujoco.MjSpec) else _spec(Path(scene))).compile()
+            spec = scene.copy() if isinstance(scene, mujoco.MjSpec) else _spec(Path(scene))
+            model = spec.compile()
         except EngineError:
             raise
         except ValueError as error:
             raise EngineError(f"{where}: MuJoCo says: {' '.join(str(error).split())}") from None
+    shaped = Shaped(model, [], []) if fills is None else shape(spec, model, fills)
     if dt is not None:
         if not dt > 0.0:
             raise EngineError(f"the time step must be positive, got {dt!r} s")
-        model.opt.timestep = dt
-    return model
+        shaped.model.opt.timestep = dt
+    return shaped
 
 
 def _spec(path: Path) -> mujoco.MjSpec:

@@ -33,8 +33,9 @@ class Material:
     else :data:`~dexengines.collision.MODULUS`."""
     relaxation_time: float = 0.01
     """hydroelastic: time constant of dissipation, per body [s]."""
-    stiffness: float = 1e4
-    """soft: contact stiffness; the smaller of two surfaces counts [N/m]."""
+    stiffness: float | None = None
+    """soft: contact stiffness; the smaller of two surfaces counts [N/m]. None: by weight and size
+    (:mod:`dexengines.soft.scaling`)."""
     restitution: float = 0.0
     """lcp: coefficient of restitution; the larger of two surfaces counts."""
     resolution: float | None = None
@@ -47,6 +48,9 @@ class Material:
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(Material))
 _PREFIX = "contact_"
+PART = "#"
+"""Between the name of a mesh geom and the number of its convex part, which has the geom's
+material; see :mod:`dexengines.concave`."""
 
 
 def read_materials(model: mujoco.MjModel, given: Materials, names: set[str]) -> dict[str, dict[str, float]]:

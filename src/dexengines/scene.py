@@ -17,6 +17,7 @@ from dexengines.features import refuse
 from dexengines.forces import Forces
 from dexengines.materials import Materials
 from dexengines.report import Contact
+from dexengines.trouble import Watch
 
 NEAR = 0.05
 """Largest distance at which geoms are compared [m]."""
@@ -46,6 +47,7 @@ class Scene(abc.ABC):
     Args:
         model: compiled; not changed.
         materials: see :func:`dexengines.materials.read_materials`.
+        whole: names of the mesh geoms that collide as they are, of engines that can.
 
     Raises:
         EngineError: the model has a feature or a shape that the engine does not support.
@@ -54,17 +56,24 @@ class Scene(abc.ABC):
     engine: ClassVar[str]
     lacks: ClassVar[tuple[str, ...]] = ()
     """Features that the engine does not support, of :data:`dexengines.features.FEATURES`."""
+    fills: ClassVar[bool] = False
+    """The engine takes concave meshes as they are: option ``whole``, the names of their geoms."""
+    deepest: ClassVar[float] = 0.25
+    """Overlap of geoms over the smaller's least half extent above which :meth:`trouble` names them."""
     batch_key: Hashable = ""
     """Equal for scenes of one class that :meth:`rollout_many` can take together."""
 
-    def __init__(self, model: mujoco.MjModel, materials: Materials = None) -> None:
+    def __init__(self, model: mujoco.MjModel, materials: Materials = None, whole: Sequence[str] = ()) -> None:
         self.model = model
         self.dt = float(model.opt.timestep)
         """Length of a step [s]."""
         self.collision = read_collision(model, materials)
         refuse(self.engine, model, self.lacks, self.collision)
         self._forces = Forces(model)
+        self._watch = Watch(model, self.collision, self.deepest, whole)
         self._last: State | None = None
+        self.notes: tuple[str, ...] = ()
+        """Sentences on what was made of the model's geometry by :func:`dexengines.load`."""
 
     activation: np.ndarray
     """(na,) of actuators that have a state."""
@@ -113,11 +122,21 @@ class Scene(abc.ABC):
     def _contacts(self, control: np.ndarray) -> list[Contact]:
         """Return the contacts at the current state under a control; may advance the engine."""
 
-    def trouble(self) -> str:
-        """Return a sentence on steps since the last reset that cannot be trusted, or empty."""
+    def _own_trouble(self) -> str:
+        """Return a sentence on the engine's own problems since the last reset, or empty."""
         return ""
 
+    def _stored(self) -> float:
+        """Return the energy of deformed contacts [J], as far as the engine knows it."""
+        return 0.0
+
     # --- called by users ---
+
+    def trouble(self) -> str:
+        """Return a sentence on steps since the last reset that cannot be trusted, or empty: what the
+        engine counted, and states that no physics gives (:mod:`dexengines.trouble`)."""
+        seen = self._watch.sentence() if self._watch.time == self.time else ""
+        return "; ".join(part for part in (self._own_trouble(), seen) if part)
 
     def reset(self, keyframe: str | None = None) -> State:
         """Set and return the model's initial state, or that of a keyframe.
@@ -236,7 +255,23 @@ class Scene(abc.ABC):
         """:meth:`advance` under generalised forces (nv,) that include those of :class:`Forces`."""
         if self._forces.dry:
             self.damp(self._forces.damping(self.values()[1]))
-        return self.advance(tau)
+        return self._watched(tau)
+
+    def _watched(self, tau: np.ndarray) -> bool:
+        """:meth:`advance`, seen by the watch."""
+        watch, (q, v) = self._watch, self.values()
+        if watch.time != self.time:
+            watch.begin(q, v)
+        finite = self.advance(tau)
+        q, v = self.values()
+        if finite:
+            watch.after(q, v, self._power(tau, v), self._stored)
+        watch.time = self.time
+        return finite
+
+    def _power(self, tau: np.ndarray, v: np.ndarray) -> float:
+        """Return the power of motors and applied forces [W]."""
+        return float(tau @ v)
 
     # --- contact reports ---
 

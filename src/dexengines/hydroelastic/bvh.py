@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from dexengines.hydroelastic.vectors import dot, turn, turn_back
 from dexengines.kernels import KERNEL, inner
 
 LANES = 8
@@ -163,9 +164,11 @@ def descend(pa, pb, i, j, R, p, stack, top):
 
 
 @inner(forceinline=True, **KERNEL)
-def _reach(d0, d1, d2, c0, c1, c2):
+def _reach(d, c):
     """Return the interval of coordinates c in which a triangle meets a plane, given the signed
     distances d of its corners, not all of one sign."""
+    d0, d1, d2 = d
+    c0, c1, c2 = c
     if (d0 > 0.0) == (d1 > 0.0):  # corner 2 is alone
         d0, d2, c0, c2 = d2, d0, c2, c0
     elif (d0 > 0.0) == (d2 > 0.0):  # corner 1 is alone
@@ -176,6 +179,16 @@ def _reach(d0, d1, d2, c0, c1, c2):
 
 
 @inner(forceinline=True, **KERNEL)
+def _along(m, o, c, v):
+    """Return m·x + o at the corners x of triangle v."""
+    return (
+        m[0] * c[v, 0] + m[1] * c[v, 1] + m[2] * c[v, 2] + o,
+        m[0] * c[v, 3] + m[1] * c[v, 4] + m[2] * c[v, 5] + o,
+        m[0] * c[v, 6] + m[1] * c[v, 7] + m[2] * c[v, 8] + o,
+    )
+
+
+@inner(forceinline=True, **KERNEL)
 def triangles_apart(ca, u, cb, v, R, p):
     """Return True if triangle u of A and triangle v of B certainly do not cross.
 
@@ -183,40 +196,28 @@ def triangles_apart(ca, u, cb, v, R, p):
     to both planes (Möller).
     """
     # B's corners above A's plane
-    n0, n1, n2 = ca[u, 9], ca[u, 10], ca[u, 11]
-    m0 = R[0, 0] * n0 + R[1, 0] * n1 + R[2, 0] * n2
-    m1 = R[0, 1] * n0 + R[1, 1] * n1 + R[2, 1] * n2
-    m2 = R[0, 2] * n0 + R[1, 2] * n1 + R[2, 2] * n2
-    o = n0 * p[0] + n1 * p[1] + n2 * p[2] + ca[u, 12]
-    b0 = m0 * cb[v, 0] + m1 * cb[v, 1] + m2 * cb[v, 2] + o
-    b1 = m0 * cb[v, 3] + m1 * cb[v, 4] + m2 * cb[v, 5] + o
-    b2 = m0 * cb[v, 6] + m1 * cb[v, 7] + m2 * cb[v, 8] + o
-    low, high = min(b0, b1, b2), max(b0, b1, b2)
+    n = ca[u, 9], ca[u, 10], ca[u, 11]
+    b = _along(turn_back(R, n), dot(n, p) + ca[u, 12], cb, v)
+    low, high = min(b), max(b)
     if low > MARGIN or high < -MARGIN:
         return True
     # A's corners above B's plane
-    m0, m1, m2 = cb[v, 9], cb[v, 10], cb[v, 11]
-    k0 = R[0, 0] * m0 + R[0, 1] * m1 + R[0, 2] * m2
-    k1 = R[1, 0] * m0 + R[1, 1] * m1 + R[1, 2] * m2
-    k2 = R[2, 0] * m0 + R[2, 1] * m1 + R[2, 2] * m2
-    o = cb[v, 12] - (k0 * p[0] + k1 * p[1] + k2 * p[2])
-    a0 = k0 * ca[u, 0] + k1 * ca[u, 1] + k2 * ca[u, 2] + o
-    a1 = k0 * ca[u, 3] + k1 * ca[u, 4] + k2 * ca[u, 5] + o
-    a2 = k0 * ca[u, 6] + k1 * ca[u, 7] + k2 * ca[u, 8] + o
-    low_a, high_a = min(a0, a1, a2), max(a0, a1, a2)
+    k = turn(R, (cb[v, 9], cb[v, 10], cb[v, 11]))
+    a = _along(k, cb[v, 12] - dot(k, p), ca, u)
+    low_a, high_a = min(a), max(a)
     if low_a > MARGIN or high_a < -MARGIN:
         return True
     if low > -MARGIN or high < MARGIN or low_a > -MARGIN or high_a < MARGIN:
         return False  # a corner or more on the other's plane
-    l0, l1, l2 = abs(n1 * k2 - n2 * k1), abs(n2 * k0 - n0 * k2), abs(n0 * k1 - n1 * k0)
+    l0, l1, l2 = (
+        abs(n[1] * k[2] - n[2] * k[1]),
+        abs(n[2] * k[0] - n[0] * k[2]),
+        abs(n[0] * k[1] - n[1] * k[0]),
+    )
     x = 0 if l0 >= l1 and l0 >= l2 else (1 if l1 >= l2 else 2)
     if max(l0, l1, l2) < 1e-6:
         return False
-    r0, r1, r2, o = R[x, 0], R[x, 1], R[x, 2], p[x]
-    s0 = r0 * cb[v, 0] + r1 * cb[v, 1] + r2 * cb[v, 2] + o
-    s1 = r0 * cb[v, 3] + r1 * cb[v, 4] + r2 * cb[v, 5] + o
-    s2 = r0 * cb[v, 6] + r1 * cb[v, 7] + r2 * cb[v, 8] + o
-    low_b, high_b = _reach(b0, b1, b2, s0, s1, s2)
-    low_a, high_a = _reach(a0, a1, a2, ca[u, x], ca[u, 3 + x], ca[u, 6 + x])
+    low_b, high_b = _reach(b, _along((R[x, 0], R[x, 1], R[x, 2]), p[x], cb, v))
+    low_a, high_a = _reach(a, (ca[u, x], ca[u, 3 + x], ca[u, 6 + x]))
     margin = 1e-9 * (high_a - low_a + high_b - low_b)
     return low_a > high_b + margin or low_b > high_a + margin

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dexengines.hydroelastic.vectors import into, vertex
 from dexengines.kernels import KERNEL, inner
 
 ROWS = 16
@@ -61,6 +62,24 @@ SLICE_COUNT, SLICE_EDGE, SLICE_LABEL = _slice_table()
 
 
 @inner(forceinline=True, **KERNEL)
+def _cross(poly, inside, outside, column, to):
+    """Write the point where the edge from vertex ``inside`` to ``outside`` crosses a face as row
+    ``to``."""
+    b = max(poly[inside, column], 0.0)
+    t = b / (b - poly[outside, column])
+    for j in range(COLUMNS):
+        poly[to, j] = poly[inside, j] + t * (poly[outside, j] - poly[inside, j])
+
+
+@inner(forceinline=True, **KERNEL)
+def _move(poly, label, i, to):
+    """Copy vertex i and the label of its edge."""
+    for j in range(COLUMNS):
+        poly[to, j] = poly[i, j]
+    label[to] = label[i]
+
+
+@inner(forceinline=True, **KERNEL)
 def cut(poly, label, n, k, face):
     """Cut a convex polygon in place to barycentric coordinate ``k`` ≥ 0; the new edge gets the
     label ``face``.
@@ -85,17 +104,10 @@ def cut(poly, label, n, k, face):
     if last >= n:
         last -= n
     # corners where the edges first → first + 1 and last − 1 → last cross the face
-    after = first + 1 if first + 1 < n else 0
     prior = last - 1 if last > 0 else n - 1
-    b = max(poly[first, column], 0.0)
-    t = b / (b - poly[after, column])
-    for j in range(COLUMNS):
-        poly[FREE, j] = poly[first, j] + t * (poly[after, j] - poly[first, j])
-    b = max(poly[last, column], 0.0)
-    t = b / (b - poly[prior, column])
-    for j in range(COLUMNS):
-        poly[FREE + 1, j] = poly[last, j] + t * (poly[prior, j] - poly[last, j])
-    entering = label[prior]
+    _cross(poly, first, first + 1 if first + 1 < n else 0, column, FREE)
+    _cross(poly, last, prior, column, FREE + 1)
+    label[FREE], label[FREE + 1] = face, label[prior]
     # the vertices inside stay in their order: last … first, wrapping round the end or not
     m = first - last + 1
     if m <= 0:
@@ -104,49 +116,33 @@ def cut(poly, label, n, k, face):
         shift = first + 3 - last
         if shift > 0:  # only one vertex is outside
             for i in range(n - 1, last - 1, -1):
-                for j in range(COLUMNS):
-                    poly[i + shift, j] = poly[i, j]
-                label[i + shift] = label[i]
+                _move(poly, label, i, i + shift)
         elif shift < 0:
             for i in range(last, n):
-                for j in range(COLUMNS):
-                    poly[i + shift, j] = poly[i, j]
-                label[i + shift] = label[i]
+                _move(poly, label, i, i + shift)
         at = first + 1
     else:  # the run outside wraps round the end: keep last…first, moved to the front
         if last > 0:
             for i in range(m):
-                for j in range(COLUMNS):
-                    poly[i, j] = poly[i + last, j]
-                label[i] = label[i + last]
+                _move(poly, label, i + last, i)
         at = m
-    for j in range(COLUMNS):
-        poly[at, j] = poly[FREE, j]
-    poly[at, column] = 0.0
-    label[at] = face
-    at += 1
-    for j in range(COLUMNS):
-        poly[at, j] = poly[FREE + 1, j]
-    poly[at, column] = 0.0
-    label[at] = entering
+    for i in range(2):
+        _move(poly, label, FREE + i, at + i)
+        poly[at + i, column] = 0.0
     return m + 2
 
 
 @inner(forceinline=True, **KERNEL)
-def barycentric(tet, t, k, x, y, z):
-    """Return barycentric coordinate k of a point in tet t."""
-    return tet[t, 4 * k] * x + tet[t, 4 * k + 1] * y + tet[t, 4 * k + 2] * z + tet[t, 4 * k + 3]
+def barycentric(element, e, k, x):
+    """Return barycentric coordinate k of a point in element e."""
+    i = 4 * k
+    return element[e, i] * x[0] + element[e, i + 1] * x[1] + element[e, i + 2] * x[2] + element[e, i + 3]
 
 
 @inner(forceinline=True, **KERNEL)
-def slice_tet(poly, label, mask, pa, ta, R, p, function, row):
+def slice_tet(poly, label, mask, pa, ta, R, p, pb, eb):
     """Write the polygon f = 0 in tet ``ta`` of A, given f at its corners in ``poly[12:, 7]`` and
-    the set of corners with f > 0.
-
-    Args:
-        function: rows of four linear functions in B's frame, evaluated at the corners of the
-            polygon.
-        row: index of the functions.
+    the set of corners with f > 0, and the coordinates of its corners in element ``eb`` of B.
 
     Returns:
         Number of corners, 3 or 4.
@@ -156,18 +152,13 @@ def slice_tet(poly, label, mask, pa, ta, R, p, function, row):
         i, j = SLICE_EDGE[mask, m, 0], SLICE_EDGE[mask, m, 1]
         fi, fj = poly[12 + i, 7], poly[12 + j, 7]
         t = fi / (fi - fj)
-        vi, vj = pa.tet_int[ta, i], pa.tet_int[ta, j]
-        x = pa.vertex[vi, 0] + t * (pa.vertex[vj, 0] - pa.vertex[vi, 0])
-        y = pa.vertex[vi, 1] + t * (pa.vertex[vj, 1] - pa.vertex[vi, 1])
-        z = pa.vertex[vi, 2] + t * (pa.vertex[vj, 2] - pa.vertex[vi, 2])
-        poly[m, 0], poly[m, 1], poly[m, 2] = x, y, z
+        u, v = vertex(pa, pa.element_int[ta, i]), vertex(pa, pa.element_int[ta, j])
+        x = u[0] + t * (v[0] - u[0]), u[1] + t * (v[1] - u[1]), u[2] + t * (v[2] - u[2])
+        poly[m, 0], poly[m, 1], poly[m, 2] = x
         label[m] = SLICE_LABEL[mask, m]
-        x, y, z = x - p[0], y - p[1], z - p[2]
-        y0 = R[0, 0] * x + R[1, 0] * y + R[2, 0] * z
-        y1 = R[0, 1] * x + R[1, 1] * y + R[2, 1] * z
-        y2 = R[0, 2] * x + R[1, 2] * y + R[2, 2] * z
+        y = into(R, p, x)
         for k in range(4):
-            poly[m, 3 + k] = barycentric(function, row, k, y0, y1, y2)
+            poly[m, 3 + k] = barycentric(pb.element, eb, k, y)
     return n
 
 

@@ -17,6 +17,9 @@ v_n = n̂·v_c (n̂ from A into B, v_n > 0 separates), v_t = v_c − v_n n̂,
   differs from the solution's normal impulses, these replace it and the problem is solved again, so
   that friction does not lag behind an impact. At convergence this is Coulomb's law.
 
+Where a body is one of revolution (``discrete.py``), v_n is n̂·v_c − q·ω with ω the relative angular
+velocity, and the normal force has the couple −q γ_n as well.
+
 Each face's force depends on one relative twist per body pair, so that faces only use 3- and
 6-vectors: the Hessian of a pair is 6×6 for any number of faces, and the linear system has the size
 of the velocity. Its Cholesky factor stays inside the envelope of A and the pairs: bodies that do
@@ -36,6 +39,9 @@ from dexengines.hydroelastic.problem import (
     NX,
     NY,
     NZ,
+    QX,
+    QY,
+    QZ,
     RX,
     RY,
     RZ,
@@ -77,16 +83,40 @@ def _face_velocity(face: np.ndarray, V: np.ndarray) -> tuple[float, float, float
     return V[0] + V[4] * rz - V[5] * ry, V[1] + V[5] * rx - V[3] * rz, V[2] + V[3] * ry - V[4] * rx
 
 
+@inner(forceinline=True, **KERNEL)
+def _left_out(face: np.ndarray, V: np.ndarray) -> float:
+    """Return the part of the normal velocity that does not change the pressure."""
+    return face[QX] * V[3] + face[QY] * V[4] + face[QZ] * V[5]
+
+
 @inner(**KERNEL)
 def _rank_one(
-    G: np.ndarray, a: float, mx: float, my: float, mz: float, rx: float, ry: float, rz: float
+    G: np.ndarray, a: float, m: tuple[float, ...], r: tuple[float, ...], q: tuple[float, ...]
 ) -> None:
-    """G (6, 6) += a m̃ m̃ᵀ, lower triangle, with m̃ = [m; r × m]."""
-    w = (mx, my, mz, ry * mz - rz * my, rz * mx - rx * mz, rx * my - ry * mx)
+    """G (6, 6) += a m̃ m̃ᵀ, lower triangle, with m̃ = [m; r × m − q]."""
+    c0, c1, c2 = r[1] * m[2] - r[2] * m[1], r[2] * m[0] - r[0] * m[2], r[0] * m[1] - r[1] * m[0]
+    w = (m[0], m[1], m[2], c0 - q[0], c1 - q[1], c2 - q[2])
     for i in range(6):
         s = a * w[i]
         for j in range(i + 1):
             G[i, j] += s * w[j]
+
+
+@inner(forceinline=True, **KERNEL)
+def _impulse(face: np.ndarray, scheme: int, vn: float, slip: float) -> tuple[float, float, bool]:
+    """Return γ_n, b of γ_t = −b v_t, and whether the face slides, for its normal velocity and its
+    speed of sliding."""
+    cn, ct, mu = face[CN], face[CT], face[MU]
+    yn, yt = (face[VHAT] - vn) * cn, slip * ct
+    if scheme == SAP:
+        if yt <= mu * yn:
+            return yn, ct, False
+        # μ̃² = μ² R_t/R_n; the projection's normal part is zero or less when the face separates
+        gn = max((yn + mu * slip * cn) / (1.0 + mu * mu * cn / ct), 0.0)
+        return gn, mu * gn / slip if gn > 0.0 else 0.0, True
+    if yt > mu * face[N0]:
+        return max(yn, 0.0), mu * face[N0] / slip, True
+    return max(yn, 0.0), ct, False
 
 
 @inner(**KERNEL)
@@ -96,6 +126,7 @@ def pair_gradient_hessian(p: Problem, scheme: int, V: np.ndarray, G: np.ndarray)
     for k in range(p.counts[0]):
         Gk, Vk, out = G[k], V[k], p.impulse[k]
         Gk[:] = 0.0
+        turns, still, q = p.pair_turns[k], (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
         sx = sy = sz = mx = my = mz = 0.0
         # sums of b (I, [r]×, r²I − rrᵀ) over the faces whose stiffness has a part b I
         b0 = b1 = b2 = b3 = qxx = qyy = qzz = qxy = qxz = qyz = 0.0
@@ -106,43 +137,36 @@ def pair_gradient_hessian(p: Problem, scheme: int, V: np.ndarray, G: np.ndarray)
             vn = nx * vx + ny * vy + nz * vz
             tx, ty, tz = vx - vn * nx, vy - vn * ny, vz - vn * nz
             slip = np.sqrt(tx * tx + ty * ty + tz * tz)
+            if turns:
+                q = face[QX], face[QY], face[QZ]
+                vn -= q[0] * Vk[3] + q[1] * Vk[4] + q[2] * Vk[5]
+            gn, b, sliding = _impulse(face, scheme, vn, slip)
             cn, ct, mu = face[CN], face[CT], face[MU]
-            yn, yt = (face[VHAT] - vn) * cn, slip * ct
-            if scheme == SAP:
-                if yt <= mu * yn:
-                    gn, b, sliding = yn, ct, False
-                else:
-                    # μ̃² = μ² R_t/R_n; the projection's normal part is zero or less when the face
-                    # separates
-                    gn = (yn + mu * slip * cn) / (1.0 + mu * mu * cn / ct)
-                    if gn <= 0.0:
-                        continue
-                    b, sliding = mu * gn / slip, True
-                bound = mu * gn
-            else:
-                gn = max(yn, 0.0)
-                bound = mu * face[N0]
-                sliding = yt > bound
-                b = bound / slip if sliding else ct
-                if gn <= 0.0 and bound <= 0.0:
-                    continue
+            if gn <= 0.0 and (scheme == SAP or mu * face[N0] <= 0.0):
+                continue
             fx, fy, fz = gn * nx - b * tx, gn * ny - b * ty, gn * nz - b * tz  # γ_t = −b v_t in either case
             sx += fx
             sy += fy
             sz += fz
-            mx += ry * fz - rz * fy
-            my += rz * fx - rx * fz
-            mz += rx * fy - ry * fx
+            mx += ry * fz - rz * fy - gn * q[0]
+            my += rz * fx - rx * fz - gn * q[1]
+            mz += rx * fy - ry * fx - gn * q[2]
+            n, r = (nx, ny, nz), (rx, ry, rz)
             if sliding:
                 ux, uy, uz = tx / slip, ty / slip, tz / slip
                 if scheme == SAP:
                     a = cn / (1.0 + mu * mu * cn / ct)
-                    _rank_one(Gk, a, nx - mu * ux, ny - mu * uy, nz - mu * uz, rx, ry, rz)
-                elif yn > 0.0:
-                    _rank_one(Gk, cn, nx, ny, nz, rx, ry, rz)
-                _rank_one(Gk, b, ny * uz - nz * uy, nz * ux - nx * uz, nx * uy - ny * ux, rx, ry, rz)
+                    _rank_one(Gk, a, (nx - mu * ux, ny - mu * uy, nz - mu * uz), r, q)
+                elif gn > 0.0:
+                    _rank_one(Gk, cn, n, r, q)
+                across = ny * uz - nz * uy, nz * ux - nx * uz, nx * uy - ny * ux
+                _rank_one(Gk, b, across, r, still)
             else:
-                _rank_one(Gk, (cn if yn > 0.0 else 0.0) - b, nx, ny, nz, rx, ry, rz)
+                normal = cn if gn > 0.0 else 0.0
+                if turns:
+                    _rank_one(Gk, normal, n, r, q)
+                    normal = 0.0
+                _rank_one(Gk, normal - b, n, r, still)
                 b0 += b
                 b1 += b * rx
                 b2 += b * ry
@@ -195,30 +219,18 @@ def _slope_along(
             slip = np.sqrt(tx * tx + ty * ty + tz * tz)
             wt = tx * wx + ty * wy + tz * wz  # slip × its rate
             w2 = wx * wx + wy * wy + wz * wz - wn * wn
-            cn, ct, mu = face[CN], face[CT], face[MU]
-            yn, yt = (face[VHAT] - vn) * cn, slip * ct
-            if scheme == SAP:
-                if yt <= mu * yn:
-                    d1 += ct * wt - yn * wn
-                    d2 += ct * w2 + cn * wn * wn
-                else:
-                    a = 1.0 / (1.0 + mu * mu * cn / ct)
-                    gn = (yn + mu * slip * cn) * a
-                    if gn > 0.0:
-                        rate = wn - mu * wt / slip
-                        d1 -= gn * rate
-                        d2 += cn * a * rate * rate + mu * gn / slip * max(w2 - (wt / slip) ** 2, 0.0)
-            else:
-                if yn > 0.0:
-                    d1 -= yn * wn
-                    d2 += cn * wn * wn
-                bound = mu * face[N0]
-                if yt <= bound:
-                    d1 += ct * wt
-                    d2 += ct * w2
-                elif bound > 0.0:
-                    d1 += bound * wt / slip
-                    d2 += bound / slip * max(w2 - (wt / slip) ** 2, 0.0)
+            vn, wn = vn - _left_out(face, U), wn - _left_out(face, dV[k])
+            gn, b, sliding = _impulse(face, scheme, vn, slip)
+            d1 += b * wt - gn * wn
+            if sliding and slip > 0.0:
+                wt /= slip
+                w2 = max(w2 - wt * wt, 0.0)
+            d2 += b * w2
+            if gn > 0.0 and sliding and scheme == SAP:
+                wn -= face[MU] * wt
+                d2 += wn * wn * face[CN] / (1.0 + face[MU] ** 2 * face[CN] / face[CT])
+            elif gn > 0.0:
+                d2 += face[CN] * wn * wn
     return d1, d2
 
 
@@ -461,7 +473,7 @@ def _lag(p: Problem, V: np.ndarray, catch_up: float) -> float:
         for f in range(p.pair_start[k], p.pair_start[k + 1]):
             face = p.faces[f]
             vx, vy, vz = _face_velocity(face, V[k])
-            vn = face[NX] * vx + face[NY] * vy + face[NZ] * vz
+            vn = face[NX] * vx + face[NY] * vy + face[NZ] * vz - _left_out(face, V[k])
             gn = max((face[VHAT] - vn) * face[CN], 0.0)
             total += face[MU] * gn
             off += face[MU] * abs(gn - face[N0])

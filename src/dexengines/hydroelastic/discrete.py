@@ -14,6 +14,8 @@ the lagged scheme starts as δt p A.
 
 from __future__ import annotations
 
+import math
+from enum import IntEnum
 from typing import NamedTuple
 
 import numba
@@ -21,9 +23,10 @@ import numpy as np
 from numba import types
 
 from dexengines.hydroelastic.convex import back_substitute, factorise, solve
-from dexengines.hydroelastic.fields import COMPLIANT, RIGID
+from dexengines.hydroelastic.fields import MESH
 from dexengines.hydroelastic.problem import Problem, SolveStatus, Workspace, make_problem, make_workspace
-from dexengines.hydroelastic.surface import Surface, surface_kernel, surface_kernel_rigid
+from dexengines.hydroelastic.surface import Surface, surface_kernel
+from dexengines.hydroelastic.vectors import cross, dot, out_of, turn
 from dexengines.hydroelastic.workspace import DEEP_A, DEEP_B, SURFACE
 from dexengines.kernels import KERNEL, entry, inner, load, tuple_type
 
@@ -41,6 +44,29 @@ TOO_MANY_FACES, TOO_MANY_PAIRS = -1, -2
 """Returned instead of a solve's status if an array is too small; nothing has moved."""
 
 
+class Symmetry(IntEnum):
+    """Motions in its body that leave a geometry's field as it is."""
+
+    NONE = 0
+    PLANE = 1
+    """Translations along a plane."""
+    AXIS = 2
+    """Rotations about an axis."""
+    BALL = 3
+    """Rotations about a point."""
+
+
+AXIS, BALL, PLANE = int(Symmetry.AXIS), int(Symmetry.BALL), int(Symmetry.PLANE)
+FEW = 12
+"""Polygons of a patch below which each is split; see :func:`_add_parts`."""
+UPRIGHT = 0.9
+"""Cosine between axis and vertical above which the mesh of a body of revolution keeps one direction
+to the east instead of up."""
+ALONG = 0.01
+"""Squared sine of the angle between an axis of revolution and the net normal force below which the
+force is along the axis."""
+
+
 class Static(NamedTuple):
     """Constants of a system. Body and velocity indices are those of the MuJoCo model."""
 
@@ -50,6 +76,11 @@ class Static(NamedTuple):
     """(G,) 0 compliant, 1 rigid"""
     geom_mesh: np.ndarray
     """(G,) address of the stored mesh"""
+    geom_symmetry: np.ndarray
+    """(G,) of :class:`Symmetry`"""
+    geom_frame: np.ndarray
+    """(G, 4, 3) three orthonormal rows, the last along the axis of revolution or the normal of a
+    plane, and a point on that axis, in the body's frame"""
     geom_box: np.ndarray
     """(G, 7) centre and half lengths of its bounding box, body frame, and radius of the bounding
     ball around that centre [m]"""
@@ -95,6 +126,8 @@ class State(NamedTuple):
 class Contacts(NamedTuple):
     """Contacts at the start of the step."""
 
+    pose: np.ndarray
+    """(G, 4, 3) rotations and positions of the meshes in world, see :func:`place_meshes`"""
     centre_W: np.ndarray
     """(G, 3) centres of the geometries' bounding boxes [m]"""
     overrun: np.ndarray
@@ -102,6 +135,8 @@ class Contacts(NamedTuple):
     with one"""
     pair: np.ndarray
     """(P,) row of ``Static.pairs``"""
+    pair_pose: np.ndarray
+    """(P, 2, 4, 3) poses of its two meshes"""
     point_W: np.ndarray
     """(P, 3) reference point of the pair's wrench [m]"""
     pressure: np.ndarray
@@ -114,11 +149,12 @@ class Contacts(NamedTuple):
 
 def make_contacts(overrun: np.ndarray, pairs: int, faces: int) -> Contacts:
     """Return arrays for this many pairs and faces around an existing ``overrun``."""
-    centre_W = np.zeros((len(overrun), 3))
     return Contacts(
-        centre_W,
+        np.zeros((len(overrun), 4, 3)),
+        np.zeros((len(overrun), 3)),
         overrun,
         np.zeros(pairs, np.int64),
+        np.zeros((pairs, 2, 4, 3)),
         np.zeros((pairs, 3)),
         np.zeros(faces),
         np.zeros(faces),
@@ -127,38 +163,79 @@ def make_contacts(overrun: np.ndarray, pairs: int, faces: int) -> Contacts:
 
 
 @inner(**KERNEL)
-def place_boxes(s: Static, state: State, contacts: Contacts) -> None:
-    """Compute the centres of the geometries' boxes in world."""
+def place_meshes(s: Static, state: State, contacts: Contacts) -> None:
+    """Compute the poses of the meshes and the centres of their boxes.
+
+    A field that is symmetric about an axis is the same however far its body has turned about it; its
+    mesh is not. The mesh of a body of revolution therefore does not spin: it keeps one direction up,
+    a ball's keeps all.
+    """
     for g in range(s.geom_body.size):
-        body, box = s.geom_body[g], s.geom_box[g]
-        R = state.xmat[body]
+        body, kind = s.geom_body[g], s.geom_symmetry[g]
+        R, p = state.xmat[body].reshape(3, 3), state.xpos[body]
+        pose, frame = contacts.pose[g], s.geom_frame[g]
         for i in range(3):
-            contacts.centre_W[g, i] = (
-                state.xpos[body, i] + R[3 * i] * box[0] + R[3 * i + 1] * box[1] + R[3 * i + 2] * box[2]
-            )
+            for j in range(3):
+                pose[i, j] = R[i, j] if kind != BALL else (1.0 if i == j else 0.0)
+        if kind == AXIS:
+            a = turn(R, (frame[2, 0], frame[2, 1], frame[2, 2]))
+            up = (0.0, 0.0, 1.0) if abs(a[2]) < UPRIGHT else (1.0, 0.0, 0.0)
+            along = dot(up, a)
+            u = up[0] - along * a[0], up[1] - along * a[1], up[2] - along * a[2]
+            size = math.sqrt(dot(u, u))
+            u = u[0] / size, u[1] / size, u[2] / size
+            w = cross(a, u)
+            for i in range(3):
+                for j in range(3):
+                    pose[i, j] = u[i] * frame[0, j] + w[i] * frame[1, j] + a[i] * frame[2, j]
+        for i in range(3):
+            pose[3, i] = p[i]
+            for j in range(3):
+                pose[3, i] += (R[i, j] - pose[i, j]) * frame[3, j]
+        _place_box(s, g, contacts)
+
+
+@inner(forceinline=True, **KERNEL)
+def _place_box(s: Static, g: int, contacts: Contacts) -> None:
+    pose, box = contacts.pose[g], s.geom_box[g]
+    centre = out_of(pose, pose[3], box)
+    contacts.centre_W[g, 0], contacts.centre_W[g, 1], contacts.centre_W[g, 2] = centre
 
 
 @inner(**KERNEL)
-def _far_apart(s: Static, state: State, centre_W: np.ndarray, a: int, b: int) -> bool:
+def _follow(s: Static, state: State, contacts: Contacts, g: int, other: int) -> None:
+    """Move the mesh of a plane along the plane to another geometry: the plane has no end."""
+    body, pose, frame = s.geom_body[g], contacts.pose[g], s.geom_frame[g]
+    n = turn(pose, (frame[2, 0], frame[2, 1], frame[2, 2]))
+    for i in range(3):
+        pose[3, i] = state.xpos[body, i]
+    _place_box(s, g, contacts)
+    x, y = contacts.centre_W[other], contacts.centre_W[g]
+    d = x[0] - y[0], x[1] - y[1], x[2] - y[2]
+    depth = dot(n, d)
+    for i in range(3):
+        pose[3, i] += d[i] - depth * n[i]
+    _place_box(s, g, contacts)
+
+
+@inner(**KERNEL)
+def _far_apart(s: Static, contacts: Contacts, a: int, b: int) -> bool:
     """Return whether the bounding balls of two geometries, or their boxes along a normal of either,
     are apart."""
-    dx, dy, dz = (
-        centre_W[b, 0] - centre_W[a, 0],
-        centre_W[b, 1] - centre_W[a, 1],
-        centre_W[b, 2] - centre_W[a, 2],
-    )
+    x, y = contacts.centre_W[a], contacts.centre_W[b]
+    d = y[0] - x[0], y[1] - x[1], y[2] - x[2]
     reach = s.geom_box[a, 6] + s.geom_box[b, 6]
-    if dx * dx + dy * dy + dz * dz > reach * reach:
+    if dot(d, d) > reach * reach:
         return True
     for _ in range(2):
-        Ra, Rb = state.xmat[s.geom_body[a]], state.xmat[s.geom_body[b]]
+        Ra, Rb = contacts.pose[a], contacts.pose[b]
         for i in range(3):
             reach = s.geom_box[a, 3 + i]
             for j in range(3):
                 reach += s.geom_box[b, 3 + j] * abs(
-                    Ra[i] * Rb[j] + Ra[3 + i] * Rb[3 + j] + Ra[6 + i] * Rb[6 + j]
+                    Ra[0, i] * Rb[0, j] + Ra[1, i] * Rb[1, j] + Ra[2, i] * Rb[2, j]
                 )
-            if abs(Ra[i] * dx + Ra[3 + i] * dy + Ra[6 + i] * dz) > reach:
+            if abs(Ra[0, i] * d[0] + Ra[1, i] * d[1] + Ra[2, i] * d[2]) > reach:
                 return True
         a, b = b, a
     return False
@@ -184,19 +261,97 @@ def _pair_jacobian(s: Static, state: State, a: int, b: int, c: np.ndarray, p: Pr
             j += 1
         if sign == 0.0:
             continue
-        x = c[0] - state.subtree_com[root, 0]
-        y = c[1] - state.subtree_com[root, 1]
-        z = c[2] - state.subtree_com[root, 2]
-        w0, w1, w2 = state.cdof[dof, 0], state.cdof[dof, 1], state.cdof[dof, 2]
-        p.pair_J[k, 0, n] = sign * (state.cdof[dof, 3] + w1 * z - w2 * y)
-        p.pair_J[k, 1, n] = sign * (state.cdof[dof, 4] + w2 * x - w0 * z)
-        p.pair_J[k, 2, n] = sign * (state.cdof[dof, 5] + w0 * y - w1 * x)
-        p.pair_J[k, 3, n] = sign * w0
-        p.pair_J[k, 4, n] = sign * w1
-        p.pair_J[k, 5, n] = sign * w2
+        for axis in range(3):
+            u, v = (axis + 1) % 3, (axis + 2) % 3
+            cu, cv = c[u] - state.subtree_com[root, u], c[v] - state.subtree_com[root, v]
+            w = state.cdof[dof, u] * cv - state.cdof[dof, v] * cu
+            p.pair_J[k, axis, n] = sign * (state.cdof[dof, 3 + axis] + w)
+            p.pair_J[k, 3 + axis, n] = sign * state.cdof[dof, axis]
         p.pair_dof[k, n] = dof
         n += 1
     p.pair_ndof[k] = n
+
+
+@inner(**KERNEL)
+def _leave_out(s: Static, contacts: Contacts, g: int, push: tuple, p: Problem, pair: int, n: int) -> None:
+    """Make the n normal forces of a pair free of moment about the axis of a body of revolution, by
+    their q, as far as those of the other body allow.
+
+    The energy of the overlap does not depend on how far the body has turned about its axis, so they
+    have none; and where it rolls about a point of its surface, no pressure changes. Both hold if they
+    act at the point of the axis' perpendicular that is as far from the axis as the surface.
+
+    Args:
+        push: direction of the net normal force.
+    """
+    kind, pose, frame, point = s.geom_symmetry[g], contacts.pose[g], s.geom_frame[g], contacts.point_W[pair]
+    if kind < AXIS:
+        return
+    c = out_of(pose, pose[3], frame[3])
+    c = c[0] - point[0], c[1] - point[1], c[2] - point[2]
+    a = turn(pose, (frame[2, 0], frame[2, 1], frame[2, 2]))
+    along = dot(a, push) if kind == AXIS else 0.0
+    m = push[0] - along * a[0], push[1] - along * a[1], push[2] - along * a[2]
+    size = dot(m, m)
+    h = -dot(c, m) / size if size > ALONG else 0.0
+    c = c[0] + h * m[0], c[1] + h * m[1], c[2] + h * m[2]
+    first = p.pair_start[pair]
+    for f in range(first, first + n):
+        row = p.faces[f]
+        lever = cross((row[0] - c[0], row[1] - c[1], row[2] - c[2]), (row[3], row[4], row[5]))
+        more = lever[0] - row[11], lever[1] - row[12], lever[2] - row[13]
+        if kind == AXIS:
+            along = dot(a, more)
+            more = along * a[0], along * a[1], along * a[2]
+        for i in range(3):
+            row[11 + i] += more[i]
+
+
+@inner(**KERNEL)
+def _add_face(
+    p: Problem,
+    contacts: Contacts,
+    face: int,
+    point: tuple,
+    normal: np.ndarray,
+    load: tuple,
+    g: float,
+) -> int:
+    """Write a face with this pressure and area; return the number of the next."""
+    pressure, area = load
+    row = p.faces[face]
+    for i in range(3):
+        row[i], row[3 + i], row[11 + i] = point[i], -normal[i], 0.0
+    contacts.pressure[face], contacts.area[face] = pressure, area
+    contacts.stiffness[face, 0] = g * area
+    contacts.stiffness[face, 1] = -pressure / g
+    return face + 1
+
+
+@inner(**KERNEL)
+def _add_parts(out: Surface, f: int, p: Problem, contacts: Contacts, face: int, g: float) -> int:
+    """Write the triangles between centroid and edges of polygon f, each at its centre of pressure, as
+    faces from ``face`` on; return the number of the next.
+
+    Polygons that are large within their patch need more points than one: the pressure's moment about
+    the centroid and its change as the bodies turn would be missing, and edges would gain energy.
+    """
+    n, slope, start, end = out.nhat_W[f], out.slope_W[f], out.start[f], out.start[f + 1]
+    c = out.centroid_W[f, 0], out.centroid_W[f, 1], out.centroid_W[f, 2]
+    pc = out.pressure[f]
+    for i in range(start, end):
+        j = i + 1 if i + 1 < end else start
+        a = out.vertex_W[i, 0] - c[0], out.vertex_W[i, 1] - c[1], out.vertex_W[i, 2] - c[2]
+        b = out.vertex_W[j, 0] - c[0], out.vertex_W[j, 1] - c[1], out.vertex_W[j, 2] - c[2]
+        area = 0.5 * dot(cross(a, b), (n[0], n[1], n[2]))
+        pa, pb = max(pc + dot(slope, a), 0.0), max(pc + dot(slope, b), 0.0)
+        total = pc + pa + pb
+        if area <= 0.0 or total <= 0.0:
+            continue
+        wa, wb = (total + pa) / (4.0 * total), (total + pb) / (4.0 * total)
+        x = c[0] + wa * a[0] + wb * b[0], c[1] + wa * a[1] + wb * b[1], c[2] + wa * a[2] + wb * b[2]
+        face = _add_face(p, contacts, face, x, n, (total / 3.0, area), g)
+    return face
 
 
 @inner(**KERNEL)
@@ -216,7 +371,6 @@ def _add_pair(
     ga, gb = s.pairs[k, 0], s.pairs[k, 1]
     rigid = s.geom_rigid[gb]
     faces = first
-    x = y = z = weight = 0.0
     for f in range(n):
         pressure, area, g = out.pressure[f], out.area[f], out.grad_a[f]
         if not rigid:
@@ -226,21 +380,20 @@ def _add_pair(
             g = g * gb_n / (g + gb_n)
         if g <= 0.0 or out.grad_a[f] <= 0.0 or pressure <= 0.0 or area <= 0.0:
             continue
-        row = p.faces[faces]
-        for i in range(3):
-            row[i] = out.centroid_W[f, i]
-            row[3 + i] = -out.nhat_W[f, i]
-        x += area * row[0]
-        y += area * row[1]
-        z += area * row[2]
-        weight += area
-        contacts.pressure[faces] = pressure
-        contacts.area[faces] = area
-        contacts.stiffness[faces, 0] = g * area
-        contacts.stiffness[faces, 1] = -pressure / g
-        contacts.stiffness[faces, 2] = s.pair_relaxation[k]
+        if n < FEW:
+            faces = _add_parts(out, f, p, contacts, faces, g)
+        else:
+            x = out.centroid_W[f, 0], out.centroid_W[f, 1], out.centroid_W[f, 2]
+            faces = _add_face(p, contacts, faces, x, out.nhat_W[f], (pressure, area), g)
+    x = y = z = weight = 0.0
+    push = 0.0, 0.0, 0.0
+    for f in range(first, faces):
+        row, area = p.faces[f], contacts.area[f]
+        carried = contacts.pressure[f] * area
+        push = push[0] + carried * row[3], push[1] + carried * row[4], push[2] + carried * row[5]
+        x, y, z, weight = x + area * row[0], y + area * row[1], z + area * row[2], weight + area
+        contacts.stiffness[f, 2] = s.pair_relaxation[k]
         row[9] = s.pair_friction[k]
-        faces += 1
     if faces == first:
         return first
     point = contacts.point_W[pair]
@@ -249,28 +402,37 @@ def _add_pair(
         for i in range(3):
             p.faces[f, i] -= point[i]
     contacts.pair[pair] = k
-    _pair_jacobian(s, state, s.geom_body[ga], s.geom_body[gb], point, p, pair)
+    for i in range(4):
+        for j in range(3):
+            contacts.pair_pose[pair, 0, i, j] = contacts.pose[ga, i, j]
+            contacts.pair_pose[pair, 1, i, j] = contacts.pose[gb, i, j]
     p.pair_start[pair] = first
+    turns = max(s.geom_symmetry[ga], s.geom_symmetry[gb]) >= AXIS
+    p.pair_turns[pair] = turns
+    if turns:
+        size = max(math.sqrt(dot(push, push)), 1e-300)
+        push = push[0] / size, push[1] / size, push[2] / size
+        _leave_out(s, contacts, ga, push, p, pair, faces - first)
+        _leave_out(s, contacts, gb, push, p, pair, faces - first)
+    _pair_jacobian(s, state, s.geom_body[ga], s.geom_body[gb], point, p, pair)
     return faces
 
 
 @inner(**KERNEL)
 def find_surface(s: Static, state: State, contacts: Contacts, k: int, out: Surface) -> int:
-    """Compute the contact surface of pair k, after :func:`place_boxes`; return the number of faces,
+    """Compute the contact surface of pair k, after :func:`place_meshes`; return the number of faces,
     or FULL."""
-    ga, gb = s.pairs[k, 0], s.pairs[k, 1]
-    if _far_apart(s, state, contacts.centre_W, ga, gb):
+    a, b = s.pairs[k, 0], s.pairs[k, 1]
+    if s.geom_symmetry[a] == PLANE:
+        _follow(s, state, contacts, a, b)
+    if s.geom_symmetry[b] == PLANE:
+        _follow(s, state, contacts, b, a)
+    if _far_apart(s, contacts, a, b):
         out.status[:] = 0
         return 0
-    a, b = s.geom_body[ga], s.geom_body[gb]
-    Ra, Rb, pa, pb = state.xmat[a].reshape(3, 3), state.xmat[b].reshape(3, 3), state.xpos[a], state.xpos[b]
-    if s.geom_rigid[gb]:
-        return surface_kernel_rigid(
-            load(s.geom_mesh[ga], COMPLIANT), load(s.geom_mesh[gb], RIGID), Ra, pa, Rb, pb, out
-        )
-    return surface_kernel(
-        load(s.geom_mesh[ga], COMPLIANT), load(s.geom_mesh[gb], COMPLIANT), Ra, pa, Rb, pb, out
-    )
+    A, B = contacts.pose[a], contacts.pose[b]
+    mesh_a, mesh_b = load(s.geom_mesh[a], MESH), load(s.geom_mesh[b], MESH)
+    return surface_kernel(mesh_a, mesh_b, A[:3], A[3], B[:3], B[3], out)
 
 
 @inner(**KERNEL)
@@ -280,13 +442,13 @@ def find_contacts(s: Static, state: State, out: Surface, p: Problem, contacts: C
     Returns:
         0, :data:`TOO_MANY_FACES` or :data:`TOO_MANY_PAIRS`.
     """
-    place_boxes(s, state, contacts)
+    place_meshes(s, state, contacts)
     overrun = contacts.overrun
     overrun[:, 0] = 0
     pairs = faces = 0
     for k in range(s.pairs.shape[0]):
         n = find_surface(s, state, contacts, k, out)
-        if n < 0 or faces + n > p.faces.shape[0]:
+        if n < 0 or faces + (8 * n if n < FEW else n) > p.faces.shape[0]:
             return TOO_MANY_FACES
         overrun[s.pairs[k, 0], 0] += out.status[DEEP_A]
         overrun[s.pairs[k, 1], 0] += out.status[DEEP_B]
@@ -400,7 +562,7 @@ class Bundle(NamedTuple):
     contacts: Contacts
 
 
-STATIC = tuple_type(Static, "l1 l1 l1 f2 l2 f1 f1 l2 l1 l1 l1 l1 l1 f1 f1 l2 l1 l1 f2")
+STATIC = tuple_type(Static, "l1 l1 l1 l1 f3 f2 l2 f1 f1 l2 l1 l1 l1 l1 l1 f1 f1 l2 l1 l1 f2")
 STATE = tuple_type(State, "f1 f1 f2 f2 f2 f2 f1 f1 f1 f1")
 BUNDLE = types.NamedTuple(
     [

@@ -1,5 +1,5 @@
-"""Faces of a contact surface: writing of polygons and pressures, and faces beyond a ridge of a
-body's field."""
+"""Faces of a contact surface: writing of polygons and pressures, and faces beyond a
+ridge of a body's field."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from dexengines.hydroelastic.vectors import dot, slope
 from dexengines.hydroelastic.workspace import DROP_ANGLE, FULL
 from dexengines.kernels import KERNEL, inner
 
@@ -51,33 +52,30 @@ def report_lost(out, faces, body, count, lost):
 
 
 @inner(**KERNEL)
-def _beyond_ridge(label, n, first, body, t, direction, other):
+def _beyond_ridge(label, n_edges, first, body, t, direction, other):
     """Return whether a face lies just beyond the ridge of a body's field: behind one of the faces
     of tet t that bound it, pressure still rises.
 
     Args:
-        label, n: edges of the polygon, see ``clip.py``.
+        label, n_edges: edges of the polygon, see ``clip.py``.
         first: label of the body's face 0.
-        body, t: the body, ``CompliantMesh.packed``, and the tet.
+        body, t: the body, ``packed``, and the tet.
         direction: (3,) direction in which pressure rises before the ridge, body frame.
         other: (3,) gradient of the other body's pressure, same frame; if not zero, the normal is
             recomputed from both gradients.
     """
-    n0, n1, n2 = direction
-    other0, other1, other2 = other
-    for m in range(n):
+    n = direction
+    for m in range(n_edges):
         k = label[m] - first
         if k < 0 or k > 3:
             continue
-        behind = body.tet_int[t, 4 + k]
+        behind = body.element_int[t, 4 + k]
         if behind < 0:
             continue
-        a0, a1, a2 = body.tet[behind, 16], body.tet[behind, 17], body.tet[behind, 18]
-        if other0 != 0.0 or other1 != 0.0 or other2 != 0.0:
-            n0, n1, n2 = a0 - other0, a1 - other1, a2 - other2
-        if n0 * a0 + n1 * a1 + n2 * a2 > COS_RISES * math.sqrt(
-            (n0 * n0 + n1 * n1 + n2 * n2) * (a0 * a0 + a1 * a1 + a2 * a2)
-        ):
+        a = slope(body, behind)
+        if other[0] != 0.0 or other[1] != 0.0 or other[2] != 0.0:
+            n = a[0] - other[0], a[1] - other[1], a[2] - other[2]
+        if dot(n, a) > COS_RISES * math.sqrt(dot(n, n) * dot(a, a)):
             return True
     return False
 

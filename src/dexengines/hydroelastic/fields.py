@@ -23,19 +23,21 @@ FACES = np.array([[1, 2, 3], [0, 3, 2], [0, 1, 3], [0, 2, 1]], np.int32)
 opposite vertex k."""
 
 
-class PackedCompliant(NamedTuple):
-    """Arrays of a :class:`CompliantMesh` with n vertices, m tets and k boundary triangles, for the
-    kernels."""
+class Packed(NamedTuple):
+    """Arrays of a mesh with n vertices, m elements and k boundary triangles, for the kernels."""
 
     vertex: np.ndarray
     """(n, 4) position and pressure"""
-    tet: np.ndarray
-    """(m, 20): barycentric planes b_k(x) = plane[k, :3]·x + plane[k, 3] as (4, 4), then ∇p and the
-    offset of p(x) = ∇p·x + offset"""
-    tet_int: np.ndarray
-    """(m, 8) int32: vertices, then the tet behind each face or −1"""
+    element: np.ndarray
+    """(m, 20): four linear functions u_k(x) = element[4k : 4k + 3]·x + element[4k + 3] that are not
+    negative inside, then gradient and offset of p(x) = ∇p·x + offset. Of a tet the u are its
+    barycentric coordinates. Of a rigid triangle u_e is zero on the edge from vertex e to e + 1, one at
+    the vertex opposite and constant along the normal, u_3 is one, and p minus the distance from its
+    plane."""
+    element_int: np.ndarray
+    """(m, 8) int32: vertices, then the element behind each side or −1; of a triangle three each"""
     triangle: np.ndarray
-    """(k,) int32: tet behind each boundary triangle, in the order of the tree"""
+    """(k,) int32: element of each boundary triangle, in the order of the tree"""
     corner: np.ndarray
     """(k, 13): corners, unit outward normal n and offset o (n·x + o = 0) of every boundary
     triangle, in the same order"""
@@ -45,37 +47,34 @@ class PackedCompliant(NamedTuple):
     """(N, 6, 8) the same for each node's children"""
     child: np.ndarray
     """(N, 8) int32, see :func:`~dexengines.hydroelastic.bvh.build_tree`"""
-    peak: np.ndarray
-    """(q, 2) int32: vertices whose pressure no neighbour exceeds, and a tet of each"""
-    scale: np.ndarray
-    """(2,) greatest pressure, greatest gradient times size"""
-
-
-class PackedRigid(NamedTuple):
-    """Arrays of a :class:`RigidMesh` with n vertices and k triangles, for the kernels."""
-
-    vertex: np.ndarray
-    """(n, 4) position, and zero"""
-    tri: np.ndarray
-    """(k, 20): functions u_e(x) = tri[4e : 4e + 3]·x + tri[4e + 3], zero on edge e from vertex e to
-    e + 1 and one at the vertex opposite, constant along the normal; at 12 the constant one; at 16
-    the unit outward normal n and the offset o of its plane n·x + o = 0"""
-    tri_int: np.ndarray
-    """(k, 6) int32: vertices, then the triangle behind the edge from vertex e to vertex e + 1, or
-    −1"""
-    triangle: np.ndarray
-    """(k,) int32: triangles in the order of the tree"""
-    corner: np.ndarray
-    """(k, 13): corners, normal and offset in the same order, as in :class:`PackedCompliant`"""
-    box: np.ndarray
-    lane: np.ndarray
-    child: np.ndarray
     seed: np.ndarray
-    """(c,) int32: one triangle of each connected part"""
+    """(q, 2) int32 vertex and one of its elements: vertices whose pressure no neighbour exceeds; of a
+    rigid surface, one of each connected part"""
+    scale: np.ndarray
+    """(2,) greatest pressure, greatest gradient times size; infinite and zero if rigid"""
 
 
-COMPLIANT = tuple_type(PackedCompliant, "f2 f2 i2 i1 f2 f2 f3 i2 i2 f1")
-RIGID = tuple_type(PackedRigid, "f2 f2 i2 i1 f2 f2 f3 i2 i1")
+MESH = tuple_type(Packed, "f2 f2 i2 i1 f2 f2 f3 i2 i2 f1")
+
+
+def _pack(
+    vertex: np.ndarray,
+    element: np.ndarray,
+    element_int: np.ndarray,
+    boundary: tuple[np.ndarray, np.ndarray],
+    seed: np.ndarray,
+    scale: list[float],
+) -> Packed:
+    """Return arrays for the kernels; ``boundary`` has the elements and the corners (k, 3, 3) of the
+    boundary triangles."""
+    owner, v = boundary
+    box, lane, child, order = build_tree(v.min(axis=1), v.max(axis=1))
+    normal = np.cross(v[:, 1] - v[:, 0], v[:, 2] - v[:, 0])
+    normal /= np.linalg.norm(normal, axis=1)[:, None]
+    offset = -np.einsum("ij,ij->i", normal, v[:, 0])
+    corner = np.column_stack([v.reshape(-1, 9), normal, offset])[order]
+    parts = (vertex, element, element_int, owner[order], corner, box, lane, child, seed, np.array(scale))
+    return Packed(*(np.ascontiguousarray(part) for part in parts))
 
 
 def _frozen(x: np.ndarray, dtype: type) -> np.ndarray:
@@ -171,31 +170,20 @@ class CompliantMesh:
 
     @cached_property
     def stored(self) -> Stored:
-        """:attr:`packed` for :func:`~dexengines.kernels.load`, of type :data:`COMPLIANT`."""
-        return Stored(self.packed, COMPLIANT)
+        """:attr:`packed` for :func:`~dexengines.kernels.load`, of type :data:`MESH`."""
+        return Stored(self.packed, MESH)
 
     @cached_property
-    def packed(self) -> PackedCompliant:
+    def packed(self) -> Packed:
         """Flat arrays for the kernels."""
-        corner = self.vertices_B[self.boundary_triangles]
-        box, lane, child, order = build_tree(corner.min(axis=1), corner.max(axis=1))
-        tet = np.concatenate([self.planes.reshape(-1, 16), self.gradient_B, self.offset[:, None]], axis=1)
-        return PackedCompliant(
-            np.ascontiguousarray(np.column_stack([self.vertices_B, self.pressure])),
-            np.ascontiguousarray(tet),
-            np.ascontiguousarray(np.concatenate([self.tets, self.neighbours], axis=1)),
-            np.ascontiguousarray(self.boundary[order, 0]),
-            _corners(corner[order]),
-            box,
-            lane,
-            child,
+        steepest = np.linalg.norm(self.gradient_B, axis=1).max()
+        return _pack(
+            np.column_stack([self.vertices_B, self.pressure]),
+            np.column_stack([self.planes.reshape(-1, 16), self.gradient_B, self.offset]),
+            np.concatenate([self.tets, self.neighbours], axis=1),
+            (self.boundary[:, 0], self.vertices_B[self.boundary_triangles]),
             self._peaks(),
-            np.array(
-                [
-                    np.abs(self.pressure).max(),
-                    np.linalg.norm(self.gradient_B, axis=1).max() * np.ptp(self.vertices_B, axis=0).max(),
-                ]
-            ),
+            [np.abs(self.pressure).max(), steepest * np.ptp(self.vertices_B, axis=0).max()],
         )
 
     def _peaks(self) -> np.ndarray:
@@ -249,31 +237,28 @@ class RigidMesh:
 
     @cached_property
     def stored(self) -> Stored:
-        """:attr:`packed` for :func:`~dexengines.kernels.load`, of type :data:`RIGID`."""
-        return Stored(self.packed, RIGID)
+        """:attr:`packed` for :func:`~dexengines.kernels.load`, of type :data:`MESH`."""
+        return Stored(self.packed, MESH)
 
     @cached_property
-    def packed(self) -> PackedRigid:
+    def packed(self) -> Packed:
         """Flat arrays for the kernels."""
-        corner = self.vertices_B[self.triangles]
-        box, lane, child, order = build_tree(corner.min(axis=1), corner.max(axis=1))
         k = len(self.triangles)
         inner = np.argwhere(self.neighbours >= 0)
-        part = _parts(k, np.column_stack([inner[:, 0], self.neighbours[inner[:, 0], inner[:, 1]]]))
-        return PackedRigid(
-            np.ascontiguousarray(np.column_stack([self.vertices_B, np.zeros(len(self.vertices_B))])),
+        part = np.unique(_parts(k, np.column_stack([inner[:, 0], self.neighbours[tuple(inner.T)]])))
+        sides = np.full((k, 8), -1, np.int32)
+        sides[:, :3], sides[:, 4:7] = self.triangles, self.neighbours
+        return _pack(
+            np.column_stack([self.vertices_B, np.zeros(len(self.vertices_B))]),
             self._functions(),
-            np.ascontiguousarray(np.concatenate([self.triangles, self.neighbours], axis=1)),
-            order,
-            _corners(corner[order]),
-            box,
-            lane,
-            child,
-            np.unique(part).astype(np.int32),
+            sides,
+            (np.arange(k, dtype=np.int32), self.vertices_B[self.triangles]),
+            np.column_stack([self.triangles[part, 0], part]).astype(np.int32),
+            [np.inf, 0.0],
         )
 
     def _functions(self) -> np.ndarray:
-        """Return ``tri`` of :class:`PackedRigid`."""
+        """Return ``element`` of :class:`Packed`."""
         v = self.vertices_B[self.triangles]
         out = np.zeros((len(v), 20))
         for e in range(3):
@@ -283,8 +268,8 @@ class RigidMesh:
             out[:, 4 * e : 4 * e + 3] = inward
             out[:, 4 * e + 3] = -np.einsum("ij,ij->i", inward, a)
         out[:, 15] = 1.0
-        out[:, 16:19] = self.normals_B
-        out[:, 19] = -np.einsum("ij,ij->i", self.normals_B, v[:, 0])
+        out[:, 16:19] = -self.normals_B
+        out[:, 19] = np.einsum("ij,ij->i", self.normals_B, v[:, 0])
         return out
 
 
@@ -295,15 +280,6 @@ def _check_indices(name: str, vertices: np.ndarray, elements: np.ndarray, width:
         raise EngineError(f"the mesh {name} needs elements of shape (m, {width}), not {elements.shape}")
     if elements.min() < 0 or elements.max() >= len(vertices):
         raise EngineError(f"the elements of the mesh {name} refer to vertices that it does not have")
-
-
-def _corners(v: np.ndarray) -> np.ndarray:
-    """Return corners, unit normal and offset (k, 13) of triangles (k, 3, 3)."""
-    normal = np.cross(v[:, 1] - v[:, 0], v[:, 2] - v[:, 0])
-    normal /= np.linalg.norm(normal, axis=1)[:, None]
-    return np.concatenate(
-        [v.reshape(-1, 9), normal, -np.einsum("ij,ij->i", normal, v[:, 0])[:, None]], axis=1
-    )
 
 
 def _neighbours(elements: np.ndarray, faces: np.ndarray) -> np.ndarray:

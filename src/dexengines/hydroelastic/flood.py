@@ -11,9 +11,9 @@ from dexengines.kernels import KERNEL, inner
 
 
 @inner(forceinline=True, **KERNEL)
-def visit(queue, table, tail, first, second, width):
+def visit(queue, table, tail, first, second, pb):
     """Append a pair to the queue unless it was visited; return the new length, or FULL."""
-    key = np.int64(first) * np.int64(width) + np.int64(second)
+    key = np.int64(first) * np.int64(len(pb.element)) + np.int64(second)
     mask = np.int64(len(table) - 1)
     at = ((key * np.int64(0x9E3779B97F4A7C1)) >> np.int64(20)) & mask
     while table[at] != -1:
@@ -29,11 +29,11 @@ def visit(queue, table, tail, first, second, width):
 
 
 @inner(forceinline=True, **KERNEL)
-def forget(queue, table, tail, width):
+def forget(queue, table, tail, pb):
     """Remove the keys of the queue's pairs from the table."""
     mask = np.int64(len(table) - 1)
     for i in range(tail):
-        key = np.int64(queue[i, 0]) * np.int64(width) + np.int64(queue[i, 1])
+        key = np.int64(queue[i, 0]) * np.int64(len(pb.element)) + np.int64(queue[i, 1])
         at = ((key * np.int64(0x9E3779B97F4A7C1)) >> np.int64(20)) & mask
         while table[at] != -1:  # clears whole runs, whose other members are in the queue too
             table[at] = -1
@@ -41,7 +41,7 @@ def forget(queue, table, tail, width):
 
 
 @inner(**KERNEL)
-def find_rims(pa, pb, R, p, stack, queue, table, width):
+def find_rims(pa, pb, R, p, stack, queue, table):
     """Fill the queue with the pairs whose boundary triangles cross; return its length, or FULL."""
     stack[0, 0] = stack[0, 1] = 0
     top = 1
@@ -55,20 +55,18 @@ def find_rims(pa, pb, R, p, stack, queue, table, width):
         if i < nodes_a or j < nodes_b:
             top = descend(pa, pb, i, j, R, p, stack, top)
         elif not triangles_apart(pa.corner, i - nodes_a, pb.corner, j - nodes_b, R, p):
-            tail = visit(queue, table, tail, pa.triangle[i - nodes_a], pb.triangle[j - nodes_b], width)
+            tail = visit(queue, table, tail, pa.triangle[i - nodes_a], pb.triangle[j - nodes_b], pb)
             if tail == FULL:
                 return FULL
     return tail
 
 
 @inner(forceinline=True, **KERNEL)
-def visit_neighbours(queue, table, tail, label, n, tets_a, elements_b, first_b, pair, width):
+def visit_neighbours(queue, table, tail, label, n, pa, pb, pair):
     """Append the pairs behind the n edges of a face.
 
     Args:
         label: of each edge: 0 … 3 a face of A's tet, from 4 on a side of B's element.
-        tets_a: the tet behind face k of A's tet is ``tets_a[:, 4 + k]``.
-        elements_b, first_b: the element behind side k of B's is ``elements_b[:, first_b + k]``.
         pair: of the face.
 
     Returns:
@@ -77,10 +75,10 @@ def visit_neighbours(queue, table, tail, label, n, tets_a, elements_b, first_b, 
     ta, tb = pair
     for m in range(n):
         k = label[m]
-        na = tets_a[ta, 4 + k] if k < 4 else ta
-        nb = elements_b[tb, first_b + k - 4] if k >= 4 else tb
+        na = pa.element_int[ta, 4 + k] if k < 4 else ta
+        nb = pb.element_int[tb, k] if k >= 4 else tb
         if na >= 0 and nb >= 0:
-            tail = visit(queue, table, tail, na, nb, width)
+            tail = visit(queue, table, tail, na, nb, pb)
             if tail == FULL:
                 return FULL
     return tail

@@ -6,193 +6,157 @@ from __future__ import annotations
 import math
 
 from dexengines.hydroelastic.clip import barycentric
+from dexengines.hydroelastic.vectors import (
+    corner,
+    dot,
+    into,
+    out_of,
+    pressure_at,
+    slope,
+    turn,
+    turn_back,
+    vertex,
+)
 from dexengines.hydroelastic.workspace import DEEP_A, DEEP_B, PEAKS
 from dexengines.kernels import KERNEL, inner
 
+INSIDE = -1e-14
+"""Smallest barycentric coordinate of a point inside a tet."""
+
 
 @inner(**KERNEL)
-def locate(mesh, x, y, z, start):
-    """Return a tet that contains a point of the mesh's frame, or −1; walks from tet ``start``, then
-    tries all."""
-    tet, tet_int = mesh.tet, mesh.tet_int
-    t = start
+def locate(mesh, x):
+    """Return a tet that contains a point of the mesh's frame, or −1; walks from tet 0, then tries
+    all."""
+    element = mesh.element
+    t = 0
     for _ in range(64):
         least, face = 0.0, -1
         for k in range(4):
-            b = barycentric(tet, t, k, x, y, z)
-            if b < least - 1e-14:
+            b = barycentric(element, t, k, x)
+            if b < least + INSIDE:
                 least, face = b, k
         if face < 0:
             return t
-        t = tet_int[t, 4 + face]
+        t = mesh.element_int[t, 4 + face]
         if t < 0:
             break
-    for t in range(len(tet)):
-        if (
-            barycentric(tet, t, 0, x, y, z) >= -1e-14
-            and barycentric(tet, t, 1, x, y, z) >= -1e-14
-            and barycentric(tet, t, 2, x, y, z) >= -1e-14
-            and barycentric(tet, t, 3, x, y, z) >= -1e-14
-        ):
+    for t in range(len(element)):
+        inside = True
+        for k in range(4):
+            inside = inside and barycentric(element, t, k, x) >= INSIDE
+        if inside:
             return t
     return -1
 
 
 @inner(**KERNEL)
-def in_box(box, x, y, z):
+def in_box(box, x):
     """Return whether a point of the mesh's frame lies in the root box of its tree."""
     return (
-        abs(x - box[0, 0]) <= box[0, 3]
-        and abs(y - box[0, 1]) <= box[0, 4]
-        and abs(z - box[0, 2]) <= box[0, 5]
+        abs(x[0] - box[0, 0]) <= box[0, 3]
+        and abs(x[1] - box[0, 1]) <= box[0, 4]
+        and abs(x[2] - box[0, 2]) <= box[0, 5]
     )
 
 
 @inner(**KERNEL)
-def inside_surface(mesh, x, y, z):
+def _from(mesh, e, k, x):
+    """Return the vector from a point to corner k of an element, and its length."""
+    v = corner(mesh, e, k)
+    v = v[0] - x[0], v[1] - x[1], v[2] - x[2]
+    return v, math.sqrt(dot(v, v))
+
+
+@inner(**KERNEL)
+def inside_surface(mesh, x):
     """Return whether a point of B's frame lies inside a closed rigid surface, by the winding number
     from solid angles."""
     total = 0.0
-    for i in range(len(mesh.tri_int)):
-        a0, a1, a2 = (
-            mesh.vertex[mesh.tri_int[i, 0], 0] - x,
-            mesh.vertex[mesh.tri_int[i, 0], 1] - y,
-            mesh.vertex[mesh.tri_int[i, 0], 2] - z,
-        )
-        b0, b1, b2 = (
-            mesh.vertex[mesh.tri_int[i, 1], 0] - x,
-            mesh.vertex[mesh.tri_int[i, 1], 1] - y,
-            mesh.vertex[mesh.tri_int[i, 1], 2] - z,
-        )
-        c0, c1, c2 = (
-            mesh.vertex[mesh.tri_int[i, 2], 0] - x,
-            mesh.vertex[mesh.tri_int[i, 2], 1] - y,
-            mesh.vertex[mesh.tri_int[i, 2], 2] - z,
-        )
-        na, nb, nc = (
-            math.sqrt(a0 * a0 + a1 * a1 + a2 * a2),
-            math.sqrt(b0 * b0 + b1 * b1 + b2 * b2),
-            math.sqrt(c0 * c0 + c1 * c1 + c2 * c2),
-        )
-        det = a0 * (b1 * c2 - b2 * c1) - a1 * (b0 * c2 - b2 * c0) + a2 * (b0 * c1 - b1 * c0)
-        ab, bc, ca = a0 * b0 + a1 * b1 + a2 * b2, b0 * c0 + b1 * c1 + b2 * c2, c0 * a0 + c1 * a1 + c2 * a2
-        total += math.atan2(det, na * nb * nc + ab * nc + bc * na + ca * nb)
+    for i in range(len(mesh.element_int)):
+        (a, na), (b, nb), (c, nc) = _from(mesh, i, 0, x), _from(mesh, i, 1, x), _from(mesh, i, 2, x)
+        bc = b[1] * c[2] - b[2] * c[1], b[2] * c[0] - b[0] * c[2], b[0] * c[1] - b[1] * c[0]
+        total += math.atan2(dot(a, bc), na * nb * nc + dot(a, b) * nc + dot(b, c) * na + dot(c, a) * nb)
     return total > math.pi  # half of the full 2π of these half angles
 
 
 @inner(**KERNEL)
-def _march(pa, pb, R, p, ta, tb, x, y, z):
+def _march(pa, pb, R, p, ta, tb, x):
     """Follow p_A − p_B towards zero on a straight line through pairs of tets, from a point in both.
 
     Returns:
         The pair that contains the zero, or (−1, −1) if the line leaves a body first.
     """
-    d0 = d1 = d2 = 0.0
-    for step in range(4 * (len(pa.tet) + len(pb.tet))):
+    d = 0.0, 0.0, 0.0
+    for step in range(4 * (len(pa.element) + len(pb.element))):
         # p_A − p_B and its gradient here, in A's frame
-        g0, g1, g2 = pb.tet[tb, 16], pb.tet[tb, 17], pb.tet[tb, 18]
-        n0 = pa.tet[ta, 16] - (R[0, 0] * g0 + R[0, 1] * g1 + R[0, 2] * g2)
-        n1 = pa.tet[ta, 17] - (R[1, 0] * g0 + R[1, 1] * g1 + R[1, 2] * g2)
-        n2 = pa.tet[ta, 18] - (R[2, 0] * g0 + R[2, 1] * g1 + R[2, 2] * g2)
-        u0, u1, u2 = x - p[0], y - p[1], z - p[2]
-        y0 = R[0, 0] * u0 + R[1, 0] * u1 + R[2, 0] * u2
-        y1 = R[0, 1] * u0 + R[1, 1] * u1 + R[2, 1] * u2
-        y2 = R[0, 2] * u0 + R[1, 2] * u1 + R[2, 2] * u2
-        f = (
-            pa.tet[ta, 16] * x
-            + pa.tet[ta, 17] * y
-            + pa.tet[ta, 18] * z
-            + pa.tet[ta, 19]
-            - (g0 * y0 + g1 * y1 + g2 * y2 + pb.tet[tb, 19])
-        )
+        a, g, y = slope(pa, ta), turn(R, slope(pb, tb)), into(R, p, x)
+        n = a[0] - g[0], a[1] - g[1], a[2] - g[2]
+        f = pressure_at(pa, ta, x) - pressure_at(pb, tb, y)
         if step == 0:
-            length = math.sqrt(n0 * n0 + n1 * n1 + n2 * n2)
+            length = math.sqrt(dot(n, n))
             if length == 0.0:
                 return -1, -1
-            sign = -1.0 if f > 0.0 else 1.0
-            d0, d1, d2 = sign * n0 / length, sign * n1 / length, sign * n2 / length
             above = f > 0.0
-        slope = n0 * d0 + n1 * d1 + n2 * d2
-        zero = math.inf
+            unit = -1.0 / length if above else 1.0 / length
+            d = unit * n[0], unit * n[1], unit * n[2]
         if f == 0.0 or (f > 0.0) != above:
             return ta, tb
-        if slope * f < 0.0:
-            zero = -f / slope
+        rate = dot(n, d)
+        zero = -f / rate if rate * f < 0.0 else math.inf
         leave, face = math.inf, -1
-        for k in range(4):
-            s = pa.tet[ta, 4 * k] * d0 + pa.tet[ta, 4 * k + 1] * d1 + pa.tet[ta, 4 * k + 2] * d2
-            if s < 0.0:
-                t = max(barycentric(pa.tet, ta, k, x, y, z), 0.0) / -s
-                if t < leave:
-                    leave, face = t, k
-        e0 = R[0, 0] * d0 + R[1, 0] * d1 + R[2, 0] * d2
-        e1 = R[0, 1] * d0 + R[1, 1] * d1 + R[2, 1] * d2
-        e2 = R[0, 2] * d0 + R[1, 2] * d1 + R[2, 2] * d2
-        for k in range(4):
-            s = pb.tet[tb, 4 * k] * e0 + pb.tet[tb, 4 * k + 1] * e1 + pb.tet[tb, 4 * k + 2] * e2
-            if s < 0.0:
-                t = max(barycentric(pb.tet, tb, k, y0, y1, y2), 0.0) / -s
-                if t < leave:
-                    leave, face = t, 4 + k
+        e = turn_back(R, d)
+        for k in range(8):
+            body, t, at, along = (pa, ta, x, d) if k < 4 else (pb, tb, y, e)
+            i = 4 * (k & 3)
+            falls = -dot((body.element[t, i], body.element[t, i + 1], body.element[t, i + 2]), along)
+            if falls > 0.0:
+                s = max(barycentric(body.element, t, k & 3, at), 0.0) / falls
+                if s < leave:
+                    leave, face = s, k
         if zero <= leave:
             return ta, tb
-        x, y, z = x + leave * d0, y + leave * d1, z + leave * d2
+        x = x[0] + leave * d[0], x[1] + leave * d[1], x[2] + leave * d[2]
         if face < 4:
-            ta = pa.tet_int[ta, 4 + face]
+            ta = pa.element_int[ta, 4 + face]
         else:
-            tb = pb.tet_int[tb, face]
+            tb = pb.element_int[tb, face]
         if ta < 0 or tb < 0:
             return -1, -1
     return -1, -1
 
 
 @inner(**KERNEL)
-def peak_pair(pa, pb, R, p, i, out):
-    """Return the pair that holds the surface around peak i (A's peaks first, then B's), or (−1,
-    −1); updates the counts in ``out.status``."""
-    of_a = i < len(pa.peak)
-    if of_a:
-        ta = pa.peak[i, 1]
-        v = pa.peak[i, 0]
-        x, y, z = pa.vertex[v, 0], pa.vertex[v, 1], pa.vertex[v, 2]
-        mesh, t = pa, ta
-    else:
-        tb = pb.peak[i - len(pa.peak), 1]
-        v = pb.peak[i - len(pa.peak), 0]
-        x, y, z = pb.vertex[v, 0], pb.vertex[v, 1], pb.vertex[v, 2]
-        mesh, t = pb, tb
-    c0 = c1 = c2 = 0.0
-    for k in range(4):
-        c0 += 0.25 * mesh.vertex[mesh.tet_int[t, k], 0]
-        c1 += 0.25 * mesh.vertex[mesh.tet_int[t, k], 1]
-        c2 += 0.25 * mesh.vertex[mesh.tet_int[t, k], 2]
-    # slightly inside the tet: the walk starts in its interior
-    x, y, z = x + 1e-3 * (c0 - x), y + 1e-3 * (c1 - y), z + 1e-3 * (c2 - z)
-    if of_a:
-        u0, u1, u2 = x - p[0], y - p[1], z - p[2]
-        y0 = R[0, 0] * u0 + R[1, 0] * u1 + R[2, 0] * u2
-        y1 = R[0, 1] * u0 + R[1, 1] * u1 + R[2, 1] * u2
-        y2 = R[0, 2] * u0 + R[1, 2] * u1 + R[2, 2] * u2
-        if not in_box(pb.box, y0, y1, y2):
-            return -1, -1
-        tb = locate(pb, y0, y1, y2, 0)
-    else:
-        y0, y1, y2 = x, y, z
-        x = R[0, 0] * y0 + R[0, 1] * y1 + R[0, 2] * y2 + p[0]
-        y = R[1, 0] * y0 + R[1, 1] * y1 + R[1, 2] * y2 + p[1]
-        z = R[2, 0] * y0 + R[2, 1] * y1 + R[2, 2] * y2 + p[2]
-        if not in_box(pa.box, x, y, z):
-            return -1, -1
-        ta = locate(pa, x, y, z, 0)
-    if ta < 0 or tb < 0:
+def seed_pair(pa, pb, R, p, i, out, rigid):
+    """Return a pair on the patch around seed i (A's first, then B's), or (−1, −1); updates the counts
+    in ``out.status``.
+
+    A rigid B has a seed in each of its parts: a corner, on the surface wherever it is inside A. A
+    peak of pressure of either body is inside a closed patch if the other's pressure is lower there.
+    """
+    of_a = i < len(pa.seed)
+    mesh, row = (pa, i) if of_a else (pb, i - len(pa.seed))
+    v, t = mesh.seed[row, 0], mesh.seed[row, 1]
+    x = vertex(mesh, v)
+    if of_a or not rigid:
+        c0 = c1 = c2 = 0.0
+        for k in range(4):
+            a, b, c = corner(mesh, t, k)
+            c0, c1, c2 = c0 + 0.25 * a, c1 + 0.25 * b, c2 + 0.25 * c
+        # slightly inside the tet: the walk starts in its interior
+        x = x[0] + 1e-3 * (c0 - x[0]), x[1] + 1e-3 * (c1 - x[1]), x[2] + 1e-3 * (c2 - x[2])
+    y = into(R, p, x) if of_a else out_of(R, p, x)
+    other = pb if of_a else pa
+    if not in_box(other.box, y):
         return -1, -1
+    if of_a and rigid:
+        out.status[DEEP_A] += inside_surface(pb, y)
+        return -1, -1
+    found = locate(other, y)
+    if found < 0 or rigid:
+        return found, t if found >= 0 else -1
     out.status[PEAKS] += 1
-    f = pa.tet[ta, 16] * x + pa.tet[ta, 17] * y + pa.tet[ta, 18] * z + pa.tet[ta, 19]
-    f -= pb.tet[tb, 16] * y0 + pb.tet[tb, 17] * y1 + pb.tet[tb, 18] * y2 + pb.tet[tb, 19]
-    if of_a and f < 0.0:
-        out.status[DEEP_A] += 1
+    if pressure_at(mesh, t, x) < pressure_at(other, found, y):
+        out.status[DEEP_A if of_a else DEEP_B] += 1
         return -1, -1
-    if not of_a and f > 0.0:
-        out.status[DEEP_B] += 1
-        return -1, -1
-    return _march(pa, pb, R, p, ta, tb, x, y, z)
+    return _march(pa, pb, R, p, t, found, x) if of_a else _march(pa, pb, R, p, found, t, y)

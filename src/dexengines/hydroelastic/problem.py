@@ -9,10 +9,10 @@ import numpy as np
 
 SAP, LAGGED = 0, 1
 
-FACE_COLUMNS = 11
-RX, RY, RZ, NX, NY, NZ, CN, VHAT, CT, MU, N0 = range(FACE_COLUMNS)
+FACE_COLUMNS = 14
+RX, RY, RZ, NX, NY, NZ, CN, VHAT, CT, MU, N0, QX, QY, QZ = range(FACE_COLUMNS)
 """Columns of ``faces``: centroid from the pair's reference point [m], normal from A into B, 1/R_n
-[kg], v̂_n [m/s], 1/R_t [kg], μ, n₀ [N s]."""
+[kg], v̂_n [m/s], 1/R_t [kg], μ, n₀ [N s], q: part of r × n̂ that the normal force leaves out [m]."""
 
 
 class SolveStatus(IntEnum):
@@ -44,6 +44,8 @@ class Problem(NamedTuple):
     """(P, nv) ascending indices of those velocities."""
     pair_ndof: np.ndarray
     """(P,)"""
+    pair_turns: np.ndarray
+    """(P,) 1 if q of a face may differ from zero."""
     faces: np.ndarray
     """(F, FACE_COLUMNS)"""
     limit_dof: np.ndarray
@@ -93,6 +95,7 @@ def make_problem(nv: int, pairs: int, faces: int, limits: int) -> Problem:
         pair_J=np.zeros((pairs, 6, nv)),
         pair_dof=np.zeros((pairs, nv), np.int64),
         pair_ndof=np.zeros(pairs, np.int64),
+        pair_turns=np.zeros(pairs, np.int64),
         faces=np.zeros((faces, FACE_COLUMNS)),
         limit_dof=np.zeros(limits, np.int64),
         limit_sign=np.zeros(limits),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import mujoco
 import numpy as np
 import trimesh
@@ -10,6 +12,7 @@ from dexengines.collision import Geom, body_name
 from dexengines.errors import EngineError
 from dexengines.forces import bare, contactless
 from dexengines.hydroelastic import shapes
+from dexengines.hydroelastic.discrete import Symmetry
 from dexengines.hydroelastic.fields import CompliantMesh, RigidMesh
 from dexengines.hydroelastic.meshing import compliant_mesh
 from dexengines.hydroelastic.problem import LAGGED, SAP, SolveStatus
@@ -18,6 +21,9 @@ from dexengines.materials import Materials
 from dexengines.report import Contact, Patch
 from dexengines.scene import Scene
 
+ROUND, ROUND_EDGE = ("sphere", "ellipsoid", "capsule", "cylinder"), 0.25
+"""Shapes whose edges are by default this share of their least radius, so that they roll on one that is
+right to 1 %."""
 SCHEMES = {"lagged": LAGGED, "sap": SAP}
 
 
@@ -25,7 +31,7 @@ class HydroelasticScene(Scene):
     """A model whose geoms are pressure fields or rigid surfaces, depending on their materials.
 
     Args:
-        model, materials: see :class:`dexengines.scene.Scene`.
+        model, materials, whole: see :class:`dexengines.scene.Scene`.
         scheme: convex approximation of friction, of :data:`SCHEMES`.
 
     Raises:
@@ -33,6 +39,8 @@ class HydroelasticScene(Scene):
     """
 
     engine = "hydroelastic"
+    fills = True
+    deepest = 0.5
     lacks = (
         *JOINTS,
         "adhesion",
@@ -43,23 +51,40 @@ class HydroelasticScene(Scene):
         "moving plane",
     )
 
-    def __init__(self, model: mujoco.MjModel, materials: Materials = None, *, scheme: str = "lagged") -> None:
-        super().__init__(model, materials)
+    def __init__(
+        self,
+        model: mujoco.MjModel,
+        materials: Materials = None,
+        *,
+        scheme: str = "lagged",
+        whole: Sequence[str] = (),
+    ) -> None:
+        super().__init__(model, materials, whole)
         if scheme not in SCHEMES:
             known = " or ".join(SCHEMES)
             raise EngineError(
                 f"parameter 'scheme' of the hydroelastic engine must be {known}, got {scheme!r}"
             )
-        geometries = [
-            Geometry(
-                name=g.name,
-                body=body_name(model, g.body),
-                mesh=moved(geom_mesh(g), g.R, g.p),
-                friction=g.friction,
-                relaxation_time=g.material.relaxation_time,
+        geometries = []
+        for g in self.collision.geoms:
+            try:
+                mesh = geom_mesh(g, g.name in whole)
+            except EngineError:
+                if g.name not in whole or g.material.tets is not None:
+                    raise
+                mesh = geom_mesh(g)
+                self.notes += (f"the mesh of geom '{g.name}' cannot be filled and collides as its hull",)
+            geometries.append(
+                Geometry(
+                    name=g.name,
+                    body=body_name(model, g.body),
+                    mesh=moved(mesh, g.R, g.p),
+                    friction=g.friction,
+                    symmetry=_symmetry(g),
+                    frame=np.vstack([g.R.T, g.p]),
+                    relaxation_time=g.material.relaxation_time,
+                )
             )
-            for g in self.collision.geoms
-        ]
         pairs, inertance = self.collision.pairs, self._forces.inertance
         self.system = HydroelasticSystem(
             contactless(bare(model)), geometries, SCHEMES[scheme], pairs, inertance
@@ -91,7 +116,11 @@ class HydroelasticScene(Scene):
     def damp(self, damping: np.ndarray) -> None:
         self.system.damp(damping)
 
-    def trouble(self) -> str:
+    def _stored(self) -> float:
+        faces = self.system.contacts.stiffness[: self.system.faces]
+        return float(0.5 * faces[:, 0] @ faces[:, 1] ** 2)
+
+    def _own_trouble(self) -> str:
         parts = []
         if self.system.unsolved:
             parts.append(f"the contact problems of {self.system.unsolved} steps were not solved")
@@ -124,9 +153,20 @@ class HydroelasticScene(Scene):
         return result
 
 
-def geom_mesh(geom: Geom) -> CompliantMesh | RigidMesh:
-    """Return the mesh of a geom, in its own frame."""
+def _symmetry(geom: Geom) -> Symmetry:
+    kinds = {"plane": Symmetry.PLANE, "sphere": Symmetry.BALL}
+    round_ends = geom.kind in ("cylinder", "capsule") or (
+        geom.kind == "ellipsoid" and geom.size[0] == geom.size[1]
+    )
+    return kinds.get(geom.kind, Symmetry.AXIS if round_ends else Symmetry.NONE)
+
+
+def geom_mesh(geom: Geom, whole: bool = False) -> CompliantMesh | RigidMesh:
+    """Return the mesh of a geom, in its own frame; ``whole``: not a mesh's hull, but as it is."""
     s, size, name, rigid = geom.size, geom.resolution, geom.name, not np.isfinite(geom.modulus)
+    if geom.kind in ROUND and geom.material.resolution is None:
+        size = ROUND_EDGE * float(np.min(s[:1] if geom.kind != "ellipsoid" else s))
+    tets = geom.material.tets or (size if whole else None)
     modulus = 1.0 if rigid else geom.modulus
     if geom.kind == "plane":
         return shapes.rigid_half_space(name) if rigid else shapes.half_space(modulus, depth=size, name=name)
@@ -138,12 +178,10 @@ def geom_mesh(geom: Geom) -> CompliantMesh | RigidMesh:
         mesh = shapes.capsule(s[0], 2.0 * s[1], modulus, size=size, name=name)
     elif geom.kind == "cylinder":
         mesh = shapes.cylinder(s[0], 2.0 * s[1], modulus, size=size, name=name)
-    elif geom.material.tets is None:
+    elif tets is None:
         mesh = shapes.convex(geom.vertices, modulus, name=name)
     elif rigid:
         return RigidMesh(name, geom.vertices, geom.triangles)
     else:
-        mesh = compliant_mesh(
-            trimesh.Trimesh(geom.vertices, geom.triangles), modulus, size=geom.material.tets, name=name
-        )
+        mesh = compliant_mesh(trimesh.Trimesh(geom.vertices, geom.triangles), modulus, size=tets, name=name)
     return shapes.rigid(mesh) if rigid else mesh

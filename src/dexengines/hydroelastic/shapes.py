@@ -74,25 +74,9 @@ def cylinder(
     n = segments or _segments(r, size)
     if n < 3:
         raise EngineError(f"a cylinder needs at least 3 segments, not {n}")
-    angle = 2 * math.pi * np.arange(n) / n
-    ring = np.column_stack([r * np.cos(angle), r * np.sin(angle)])
-    depth = min(r, h)
-    points, core = [], []
-    for z in (-h, h):
-        points += [np.column_stack([ring, np.full(n, z)]), [[0.0, 0.0, z]]]
-        centre = [0.0, 0.0, np.sign(z) * (h - depth)]
-        core += [np.column_stack([ring * (r - depth) / r, np.full(n, centre[2])]), [centre]]
-    i, j = np.arange(n), (np.arange(n) + 1) % n
-    top = n + 1
-    triangles = np.concatenate(
-        [
-            np.column_stack([np.full(n, n), j, i]),
-            np.column_stack([np.full(n, top + n), top + i, top + j]),
-            np.column_stack([i, j, top + j]),
-            np.column_stack([i, top + j, top + i]),
-        ]
-    )
-    return _to_core(np.concatenate(points), triangles, np.concatenate(core), modulus, name)
+    inner = r - min(r, h), h - min(r, h)
+    profile = [(0.0, h, 0.0, inner[1]), (r, h, *inner)]
+    return _revolution(_mirrored(profile), n, modulus, name)
 
 
 def capsule(
@@ -102,28 +86,10 @@ def capsule(
     spheres."""
     r, h = _positive("radius and half length of a capsule", radius, 0.5 * length)
     n = 4 * math.ceil(_segments(r, size) / 4)
-    rows = n // 4
-    angle = 2 * math.pi * np.arange(n) / n
-    points, core = [np.array([[0.0, 0.0, -h - r]])], [np.array([[0.0, 0.0, -h]])]
-    for end, latitudes in ((-h, np.arange(rows - 1, -1, -1)), (h, np.arange(rows))):
-        for latitude in latitudes * (math.pi / 2 / rows):
-            z = end + math.copysign(r * math.sin(latitude), end)
-            width = r * math.cos(latitude)
-            points.append(np.column_stack([width * np.cos(angle), width * np.sin(angle), np.full(n, z)]))
-            core.append(np.tile([0.0, 0.0, end], (n, 1)))
-    points.append(np.array([[0.0, 0.0, h + r]]))
-    core.append(np.array([[0.0, 0.0, h]]))
-    i, j = np.arange(n), (np.arange(n) + 1) % n
-    triangles = [np.column_stack([np.zeros(n, int), 1 + j, 1 + i])]
-    for row in range(2 * rows - 1):
-        low, high = 1 + row * n, 1 + (row + 1) * n
-        triangles += [
-            np.column_stack([low + i, low + j, high + j]),
-            np.column_stack([low + i, high + j, high + i]),
-        ]
-    last = 1 + (2 * rows - 1) * n
-    triangles.append(np.column_stack([np.full(n, last + n), last + i, last + j]))
-    return _to_core(np.concatenate(points), np.concatenate(triangles), np.concatenate(core), modulus, name)
+    latitudes = np.arange(n // 4, -1, -1) * (2 * math.pi / n)
+    profile = [(r * math.cos(x), h + r * math.sin(x), 0.0, h) for x in latitudes]
+    profile[0] = (0.0, h + r, 0.0, h)
+    return _revolution(_mirrored(profile), n, modulus, name)
 
 
 def convex(points: np.ndarray, modulus: float, *, name: str = "convex") -> CompliantMesh:
@@ -220,6 +186,43 @@ def _unit_sphere(levels: int) -> tuple[np.ndarray, np.ndarray]:
             [np.column_stack(t) for t in ((a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca))]
         )
     return points, triangles
+
+
+def _mirrored(upper: list[tuple[float, float, float, float]]) -> np.ndarray:
+    """Return the profile of a body symmetric about z = 0 from its upper half, from the top down."""
+    rows = np.array(upper)
+    return np.concatenate([(rows * [1.0, -1.0, 1.0, -1.0]), rows[::-1]])
+
+
+def _revolution(profile: np.ndarray, n: int, modulus: float, name: str) -> CompliantMesh:
+    """Return a body of revolution about z with n segments.
+
+    Args:
+        profile: (k, 4) radius and z of the surface and of the core, from pole to pole upwards.
+    """
+    angle = 2 * math.pi * np.arange(n) / n
+    circle = np.column_stack([np.cos(angle), np.sin(angle)])
+    rings = profile[1:-1]
+    points, core = (
+        np.concatenate(
+            [
+                [(0.0, 0.0, profile[0, z])],
+                *(np.column_stack([row[z - 1] * circle, np.full(n, row[z])]) for row in rings),
+                [(0.0, 0.0, profile[-1, z])],
+            ]
+        )
+        for z in (1, 3)
+    )
+    i, j, last = np.arange(n), (np.arange(n) + 1) % n, len(points) - 1
+    triangles = [np.column_stack([np.zeros(n, int), 1 + j, 1 + i])]
+    for low in 1 + n * np.arange(len(rings) - 1):
+        high = low + n
+        triangles += [
+            np.column_stack([low + i, low + j, high + j]),
+            np.column_stack([low + i, high + j, high + i]),
+        ]
+    triangles.append(np.column_stack([np.full(n, last), last - n + i, last - n + j]))
+    return _to_core(points, np.concatenate(triangles), core, modulus, name)
 
 
 def _hull(points: np.ndarray) -> np.ndarray:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 import mujoco
 import numpy as np
@@ -25,14 +24,15 @@ from dexengines.hydroelastic.discrete import (
     Bundle,
     State,
     Static,
+    Symmetry,
     make_contacts,
     velocity_step,
 )
 from dexengines.hydroelastic.fields import CompliantMesh, RigidMesh
 from dexengines.hydroelastic.problem import LAGGED, SolveStatus, make_problem, make_workspace
 from dexengines.hydroelastic.surface import query
+from dexengines.hydroelastic.workspace import LOAD_ANGLE, workspace
 from dexengines.hydroelastic.workspace import Workspace as SurfaceArrays
-from dexengines.hydroelastic.workspace import workspace
 from dexengines.kernels import Stored
 from dexengines.report import Patch
 
@@ -56,19 +56,11 @@ class Geometry:
     """Coefficient of friction; the larger of two surfaces counts."""
     relaxation_time: float = 0.0
     """τ of the velocity-level dissipation [s]; the sum of two bodies counts."""
-
-
-class Wrench(NamedTuple):
-    """Contact wrench of two geometries."""
-
-    a: str
-    b: str
-    point_W: np.ndarray
-    """(3,) [m]"""
-    force_W: np.ndarray
-    """(3,) on b [N]"""
-    moment_W: np.ndarray
-    """(3,) on b, about ``point_W`` [N m]"""
+    symmetry: Symmetry = Symmetry.NONE
+    """… of the field that the mesh approximates"""
+    frame: np.ndarray = field(default_factory=lambda: np.vstack([np.eye(3), np.zeros(3)]))
+    """(4, 3) rows: three orthonormal axes of which the last is that of the symmetry, and a point on
+    it, in the body's frame"""
 
 
 def moved(mesh: CompliantMesh | RigidMesh, R_BG: np.ndarray, p_BG: np.ndarray) -> CompliantMesh | RigidMesh:
@@ -182,31 +174,21 @@ class HydroelasticSystem:
             data.time += dt
         return self.status
 
-    def wrenches(self) -> list[Wrench]:
-        """Return the mean contact wrenches over the last step, at the poses it began with."""
-        result = []
-        for k in range(self.problem.counts[0]):
-            a, b = (self.geometries[i].name for i in self.static.pairs[self.contacts.pair[k]])
-            force, moment = (self.problem.impulse[k] / self.model.opt.timestep).reshape(2, 3).copy()
-            result.append(Wrench(a, b, self.contacts.point_W[k].copy(), force, moment))
-        return result
-
     def patches(self) -> list[Patch]:
         """Return the contact surfaces and mean wrenches of the last step, at the poses it began
         with.
 
         The surfaces are computed again.
         """
-        result, out = [], SurfaceArrays()
-        for k, w in enumerate(self.wrenches()):
+        result, out = [], SurfaceArrays(drop_angle=LOAD_ANGLE)
+        for k in range(self.problem.counts[0]):
             pair = self.static.pairs[self.contacts.pair[k]]
-            pose = [
-                x
-                for i in self.static.geom_body[pair]
-                for x in (self.data.xmat[i].reshape(3, 3), self.data.xpos[i])
-            ]
-            s = query(*(self.geometries[i].mesh for i in pair), *pose, out)
-            result.append(Patch(w.a, w.b, s.vertex_W.copy(), s.start.copy(), s.pressure.copy(), *w[2:]))
+            a, b = (self.geometries[i] for i in pair)
+            A, B = self.contacts.pair_pose[k]
+            s = query(a.mesh, b.mesh, A[:3], A[3], B[:3], B[3], out)
+            force, moment = (self.problem.impulse[k] / self.model.opt.timestep).reshape(2, 3)
+            surface = s.vertex_W.copy(), s.start.copy(), s.pressure.copy()
+            result.append(Patch(a.name, b.name, *surface, self.contacts.point_W[k].copy(), force, moment))
         return result
 
     def reserve(self, pairs: int, faces: int) -> None:
@@ -215,7 +197,7 @@ class HydroelasticSystem:
         self.problem = make_problem(nv, pairs, faces, limits)
         self.workspace = make_workspace(nv, pairs)._replace(unsettled=self._unsettled)
         self.contacts = make_contacts(self._overrun, pairs, faces)
-        self.surface = workspace(faces)
+        self.surface = workspace(faces, LOAD_ANGLE)
         self.stored = Stored(
             Bundle(self.static, self._state, self.surface, self.problem, self.workspace, self.contacts),
             BUNDLE,
@@ -255,6 +237,8 @@ def _static(
         geom_body=body,
         geom_rigid=rigid,
         geom_mesh=np.array([g.mesh.stored.address for g in geometries], np.int64),
+        geom_symmetry=np.array([g.symmetry for g in geometries], np.int64),
+        geom_frame=np.array([g.frame for g in geometries], float).reshape(-1, 4, 3),
         geom_box=np.array([_box(g.mesh.vertices_B) for g in geometries]).reshape(-1, 7),
         pairs=np.array(pairs, np.int64).reshape(-1, 2),
         pair_friction=np.array([pair.friction for pair in given]),

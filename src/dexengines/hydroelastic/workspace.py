@@ -14,6 +14,11 @@ from dexengines.kernels import Stored
 DROP_ANGLE = 5 * math.pi / 8
 """A face whose normal turns further than this from a pressure gradient is dropped, since its
 pressure falls as the bodies approach (Drake's rule) [rad]."""
+LOAD_ANGLE = math.radians(85.0)
+"""Drop angle of faces that bear load in a step [rad]. A face at angle θ between normal and pressure
+gradient has the stiffness k = A ‖∇p‖ cos θ and stores (p A)²/2k: the energy and the way over which it
+pushes grow without bound as θ → 90°, while the pressure at the face comes from a depth p/‖∇p‖. At this
+angle they are 11 times those of a face that the pressure bears squarely."""
 FULL = -1
 """Returned by kernels when an array of the workspace is too small."""
 DEEP_A, DEEP_B, PAIRS, PEAKS = 0, 1, 2, 3

@@ -79,11 +79,13 @@ class LcpScene(Scene):
     def damp(self, damping: np.ndarray) -> None:
         self.system.world.tree.damping[:] = damping
 
-    def trouble(self) -> str:
+    def _own_trouble(self) -> str:
         counts = self.system.counts
         stuck = self.system.overlapping() if counts[record.OVERLAPS] and self.time > SETTLED else {}
         unsolved = counts[record.UNSOLVED]
         parts = [f"counted {unsolved} contact problems without a valid solution"] if unsolved else []
+        if ends := counts[record.PLASTIC_ENDS]:
+            parts.append(f"ended {ends} cascades of impacts without restitution")
         parts += [f"finds '{first}' and '{second}' overlapping" for first, second in stuck]
         return f"the lcp engine {', and '.join(parts)}" if parts else ""
 

@@ -144,7 +144,8 @@ class SoftContact:
         self._pairs: list[np.ndarray] = [pairs for pairs, _, _ in made]
         self._cuts: list[Cuts | None] = [cut for _, _, cut in made]
         self._roomy = tuple((m.room, m.roomy) for m in meetings)
-        self._slots = [self._first_slots(*row) for row in zip(meetings, made, strict=True)]
+        self.slots = [self._first_slots(*row) for row in zip(meetings, made, strict=True)]
+        """Number of near pairs of a meeting that fit, None where all pairs have their place."""
         self._ground_links = [self._link(model, g.surface) for g in grounds]
         self.meetings, self.grounds = tuple(data for _, data, _ in made), tuple(map(_ground, grounds))
         """Numbers of the meetings and the grounds."""
@@ -197,7 +198,7 @@ class SoftContact:
         pairs, d, cut = made
         if cut is None or 2 * len(pairs) * d.a.rows.shape[1] * d.b.rows.shape[1] <= near.FEW:
             return None
-        return m.room.pairs if m.room else min(len(pairs), sizing.NEARBY)
+        return m.room.pairs if m.room else min(len(pairs), max(sizing.NEARBY, 3 * (len(m.a) + len(m.b))))
 
     @functools.cached_property
     def room(self) -> tuple[Room | None, ...]:
@@ -205,7 +206,7 @@ class SoftContact:
         as forces alone need the number of pairs only."""
         result = []
         for slots, (room, share), pairs, cut, d in zip(
-            self._slots, self._roomy, self._pairs, self._cuts, self.meetings, strict=True
+            self.slots, self._roomy, self._pairs, self._cuts, self.meetings, strict=True
         ):
             if slots is not None and room is None:
                 eps = np.stack([d.params.eps1, d.params.eps2, d.params.eps3], axis=1)
@@ -216,7 +217,7 @@ class SoftContact:
     def with_room(self, room: Sequence[Room | None]) -> Any:
         """Return a copy with other array sizes, one per meeting."""
         other = copy.copy(self)
-        other.room, other._slots = tuple(room), [x and x.pairs for x in room]
+        other.room, other.slots = tuple(room), [x and x.pairs for x in room]
         return other
 
     def contact(self, data: Any, m: Any) -> Contact | None:
@@ -227,18 +228,24 @@ class SoftContact:
             m: motion of the links.
         """
         found = [self._meet(k, d, m) for k, d in enumerate(data.meetings)]
-        found += [self._stand(k, d, m) for k, d in enumerate(data.grounds)]
+        alike: dict[int, list[int]] = {}
+        for k, d in enumerate(data.grounds):
+            alike.setdefault(np.shape(d.points)[-1], []).append(k)
+        for group in alike.values():
+            links, of = np.array([self._ground_links[k] for k in group]), [data.grounds[k] for k in group]
+            together = jax.tree.map(lambda *x: jnp.stack([jnp.asarray(y, m.R.dtype) for y in x]), *of)
+            found.append(jax.vmap(self._stand, (0, 0, None))(links, together, m))
         if not found:
             return None
         if len(found) == 1:
             return found[0]
         return jax.tree.map(lambda *x: jnp.concatenate(x), *found)
 
-    def _near(self, k: int, d: MeetingData, m: Any, pairs: np.ndarray) -> Near:
+    def _near(self, k: int, d: MeetingData, m: Any, pairs: np.ndarray, room: Room) -> Near:
         eps = jnp.stack(
             [jnp.asarray(x, m.R.dtype) for x in (d.params.eps1, d.params.eps2, d.params.eps3)], axis=1
         )
-        return near.search(d.a, d.b, pairs, m.R, m.p, eps, self._cuts[k], self.room[k])
+        return near.search(d.a, d.b, pairs, m.R, m.p, eps, self._cuts[k], room)
 
     def _meet(self, k: int, d: MeetingData, m: Any) -> Contact:
         """Return the contact of all pairs of a meeting, by the compiled pass where it is supported;
@@ -249,7 +256,7 @@ class SoftContact:
             return self.law(k, d, m)
 
         def found(d: MeetingData, at: forces.Motion, *, moved: bool) -> tuple:
-            return forces.meet(d, pairs, at, (cut, kind), self._slots[k], moved=moved)
+            return forces.meet(d, pairs, at, (cut, kind), self.slots[k], moved=moved)
 
         def law(d: MeetingData, at: forces.Motion, pairs: np.ndarray) -> Contact:
             return self.law(k, d, Placed(*at), pairs)
@@ -262,7 +269,7 @@ class SoftContact:
         pairs = self._pairs[k] if pairs is None else pairs
         rows_a, rows_b = (jnp.asarray(c.rows, m.R.dtype) for c in (d.a, d.b))
         params = jax.tree.map(lambda x: jnp.asarray(x, m.R.dtype), d.params)
-        if self._slots[k] is None:
+        if self.slots[k] is None:
             i, j, la, lb = pairs.T
             every, one = np.arange(len(i)), np.ones(len(i))
             a, b = (jnp.moveaxis(rows, 0, 2) for rows in (rows_a[i], rows_b[j]))  # (I, 8, P)
@@ -271,7 +278,8 @@ class SoftContact:
                 for x, met, sign in ((a, b, -1.0), (b, a, 1.0))
             )
             return self._wrenches(m, (la, lb), params, [first, second], self._cuts[k])
-        found, room = self._near(k, d, m, pairs), self.room[k]
+        room = self.room[k]
+        found = self._near(k, d, m, pairs, room)
         i, j, la, lb = jnp.asarray(pairs)[found.pair].T
         points, planes = near.shaped(rows_a, rows_b, (i, j), found)
         parts = Planes(points[:, 4:], *(planes[:, x] for x in (slice(3), slice(3, 6), 6, 7)))
@@ -335,21 +343,21 @@ class SoftContact:
         felt = respond(y, v, blocks.planes, c, Law(self.dissipation, cuts))
         return x, felt._replace(force=turn(R_other, felt.force), normal=turn(R_other, felt.normal))
 
-    def _stand(self, k: int, d: GroundData, m: Any) -> Contact:
-        """Return the contact of a surface on its half-space."""
-        link, world = self._ground_links[k], int(self.tree.link_of_body[0])
+    def _stand(self, link: Array, d: GroundData, m: Any) -> Contact:
+        """Return the contact of the surface on a link with its half-space, mapped over surfaces with
+        equally many points: their number does not change the size of the program."""
+        world = int(self.tree.link_of_body[0])
         R, x = m.R[link], m.p[link]
-        o = jnp.stack([x[0], x[1], jnp.asarray(d.height, x.dtype)])
-        p = kept(turn(R, jnp.asarray(d.points)[:, None], x - o))
-        c = jax.tree.map(lambda y: jnp.asarray(y, p.dtype), d.params)
+        o = jnp.stack([x[0], x[1], d.height])
+        p = kept(turn(R, d.points[:, None], x - o))
         one = jnp.ones((1, 1), p.dtype)
         relative = twist_in(m.twist[link] - m.twist[world], jnp.eye(3, dtype=p.dtype), o)
-        felt = respond_to_ground(p, about(relative, p), c, self.dissipation)
+        felt = respond_to_ground(p, about(relative, p), d.params, self.dissipation)
         several = jax.tree.map(lambda x: x[None], (p, jnp.zeros_like(p[0]), felt))
-        found = combine([Side(one, one[None], *several)], c.eps2.reshape(1))
+        found = combine([Side(one, one[None], *several)], d.params.eps2.reshape(1))
         T = wrench_transform(jnp.eye(3, dtype=p.dtype), o)
-        K, D = (T[None] @ x @ T.T[None] for x in (found.stiffness, found.damping))
-        return Contact(jnp.array([world]), jnp.array([link]), found.wrench @ T.T, K, D, found.distance)
+        K, D = (T @ x[0] @ T.T for x in (found.stiffness, found.damping))
+        return Contact(jnp.asarray(world), link, T @ found.wrench[0], K, D, found.distance[0])
 
 
 def _ground(g: Ground) -> GroundData:

@@ -22,7 +22,7 @@ from dexengines.forces import bare
 from dexengines.materials import Materials
 from dexengines.report import Contact
 from dexengines.scene import Scene, State, stack
-from dexengines.soft import cloud
+from dexengines.soft import cloud, scaling
 from dexengines.soft.cloud import Cloud
 from dexengines.soft.meshing import convex_hull, quads
 from dexengines.soft.near import Room
@@ -31,9 +31,13 @@ from dexengines.soft.system import JOINTS, Ground, Meeting, SoftSystem, Surface,
 
 DISSIPATIONS = {"paper": paper_dissipation, "smooth": smooth_dissipation}
 LAW = ContactParams(v_d=0.1, v_s=2e-5)
+"""Of a hand and an object of 6 cm, for scenes that shall not depend on weight and size."""
 ROOMY = 0.75
 """Share of touching states that fit the initial array sizes, which cost time at every step and are
 enlarged as needed."""
+ALIKE = 4.0
+"""Largest ratio of sizes in one group of pairs: the search tables of a group are made for its
+largest."""
 POINTS = 2000
 """Points of a body up to which it is as fine as the bodies it meets."""
 
@@ -44,7 +48,8 @@ class SoftScene(Scene):
     Args:
         model, materials: see :class:`dexengines.scene.Scene`; two bodies that meet have the finer
             one's spacing of points, up to :data:`POINTS` for a body.
-        law: contact parameters; stiffness and friction come from the materials.
+        law: contact parameters; friction comes from the model, stiffness from the materials where
+            they have one. None: by weight and size, see :mod:`~dexengines.soft.scaling`.
         roundness: √ε1 in spacings of the points.
         dissipation: a name in :data:`DISSIPATIONS`.
         tolerance: share of the load that neglected points and planes may carry together.
@@ -59,13 +64,14 @@ class SoftScene(Scene):
         "signed distance field", "ellipsoid", "inertia that changes with the pose", "moving plane",
         "tilted plane",
     )  # fmt: skip
+    deepest = 0.1
 
     def __init__(
         self,
         model: mujoco.MjModel,
         materials: Materials = None,
         *,
-        law: ContactParams = LAW,
+        law: ContactParams | None = None,
         roundness: float = 0.2,
         dissipation: str = "paper",
         tolerance: float = 1e-6,
@@ -80,8 +86,7 @@ class SoftScene(Scene):
         self._clouds: dict[tuple[int, float], Cloud] = {}
         inertance = self._forces.inertance + reflected(model)
         self.system = SoftSystem(bare(model), *self._surfaces(), DISSIPATIONS[dissipation], inertance)
-        self.activation = np.zeros(model.na)
-        self._q, self._v, self._time = np.array(model.qpos0), np.zeros(model.nv), 0.0
+        self.place(np.array(model.qpos0), np.zeros(model.nv))
 
         with jax.enable_x64(True):
             self._data = jax.device_put(self.system.data)
@@ -108,8 +113,9 @@ class SoftScene(Scene):
     def _make_room(self, q: np.ndarray) -> bool:
         """Enlarge the arrays to the near set at q; return whether they were too small."""
         needs = iter(np.asarray(x) for x in self._needs(self._data, q))
-        room = [old and old.for_all(next(needs)) for old in self.system.room]
-        if room == list(self.system.room):
+        old = self.system.slots
+        room = [None if slots is None else Room(slots, 0, 0).for_all(next(needs)) for slots in old]
+        if all(r is None or r.pairs == slots for r, slots in zip(room, old, strict=True)):
             return False
         self.set_room(room)
         return True
@@ -120,7 +126,7 @@ class SoftScene(Scene):
         self._compile()
 
     def _surfaces(self) -> tuple[list[Meeting], list[Ground]]:
-        """Return pairs of bodies, in meetings by whether one is fixed and by stiffness, and bodies
+        """Return pairs of bodies, in meetings by whether one is fixed and by size, and bodies
         over planes."""
         geoms, grounds, met = self.collision.geoms, {}, {}
         unions: dict[tuple[int, int, int], list[Geom]] = {}
@@ -129,19 +135,26 @@ class SoftScene(Scene):
                 unions.setdefault(self._union(g), []).append(g)
         for a, b, friction in self.collision.pairs:
             first, second = geoms[a], geoms[b]
-            stiffness = min(first.material.stiffness, second.material.stiffness)
             if "plane" in (first.kind, second.kind):
                 plane, other = (first, second) if first.kind == "plane" else (second, first)
-                grounds[plane.name, self._union(other)] = (stiffness, friction, plane.p[2])
+                law = self._law_of([plane, *unions[self._union(other)]])
+                grounds[plane.name, self._union(other)] = (law, friction, plane.p[2])
             else:
                 x, y = sorted((self._union(first), self._union(second)))
-                group = met.setdefault((x[0] == 0, stiffness), {})
-                group[x, y] = max(friction, group.get((x, y), 0.0))
-        meetings = [self._meeting(unions, stiffness, pairs) for (_, stiffness), pairs in met.items()]
+                law = self._law_of([*unions[x], *unions[y]])
+                group = met.setdefault((x[0] == 0, round(math.log(law.eps2, ALIKE))), {})
+                group[x, y] = law, max(friction, group.get((x, y), (law, 0.0))[1])
+        meetings = [self._meeting(unions, pairs) for pairs in met.values()]
         return meetings, [
-            Ground(self._surface(unions[key], unions[key]), self._law._replace(stiffness=k), friction, height)
-            for (_, key), (k, friction, height) in grounds.items()
+            Ground(self._surface(unions[key], unions[key]), law, friction, height)
+            for (_, key), (law, friction, height) in grounds.items()
         ]
+
+    def _law_of(self, geoms: list[Geom]) -> ContactParams:
+        """Return the parameters of a contact of geoms, those of one surface or of two."""
+        law = scaling.law(self.model, geoms) if self._law is None else self._law
+        asked = [g.material.stiffness for g in geoms if g.material.stiffness is not None]
+        return law._replace(stiffness=min(asked, default=law.stiffness))
 
     def _union(self, geom: Geom) -> tuple[int, int, int]:
         """Return the surface of a geom: geoms of one body that meet the same others are united."""
@@ -152,15 +165,14 @@ class SoftScene(Scene):
         their boxes unless a material asks for finer ones."""
         area = sum(8.0 * float(np.roll(g.half, 1) @ g.half) for g in geoms)
         asked = min(g.material.resolution or np.inf for g in geoms)
-        spacing = max(min(g.resolution for g in met), min(asked, math.sqrt(area / POINTS)))
+        spacing = max(min(map(scaling.spacing, met)), min(asked, math.sqrt(area / POINTS)))
         key = geoms[0].id, spacing
         if key not in self._clouds:
             self._clouds[key] = union(geoms, spacing)
         return Surface(geoms[0].name, body_name(self.model, geoms[0].body), self._clouds[key], 0.0)
 
-    def _meeting(self, unions: dict, stiffness: float, pairs: dict) -> Meeting:
+    def _meeting(self, unions: dict, pairs: dict) -> Meeting:
         sides = [sorted({pair[k] for pair in pairs}) for k in (0, 1)]
-        spacing = min(g.resolution for side in sides for key in side for g in unions[key])
         met: dict[tuple[int, int, int], list[Geom]] = {
             key: list(unions[key]) for side in sides for key in side
         }
@@ -168,9 +180,13 @@ class SoftScene(Scene):
             met[x] += unions[y]
             met[y] += unions[x]
         a, b = ([self._surface(unions[key], met[key]) for key in side] for side in sides)
-        law = self._law._replace(stiffness=stiffness, eps1=(self._roundness * spacing) ** 2)
-        places = [(sides[0].index(x), sides[1].index(y), friction) for (x, y), friction in pairs.items()]
-        return Meeting(a, b, self._tolerance, law, places, roomy=ROOMY)
+        laws = [
+            law._replace(eps1=(self._roundness * min(map(scaling.spacing, (*unions[x], *unions[y])))) ** 2)
+            for (x, y), (law, _) in pairs.items()
+        ]
+        params = ContactParams(*map(np.array, zip(*laws, strict=True)))
+        places = [(sides[0].index(x), sides[1].index(y), mu) for (x, y), (_, mu) in pairs.items()]
+        return Meeting(a, b, self._tolerance, params._replace(normal_weight=1.0), places, roomy=ROOMY)
 
     @property
     def time(self) -> float:

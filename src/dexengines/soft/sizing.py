@@ -12,7 +12,8 @@ from dexengines.soft.tables import Clouds, rounded
 TOUCHES = 40
 """States measured for every pair."""
 TOUCHING, NEARBY = 8, 16
-"""Initial number of pairs whose points fit, and of near pairs, at most."""
+"""Initial number of pairs whose points fit, and least initial number of near pairs where there are
+as many; more bodies have three each."""
 DEEP = 10.0
 """Greatest overlap of the bodies in them, in ε3."""
 TRIES = 200

@@ -22,6 +22,7 @@ from jax import Array
 from dexengines.features import FORCES, refuse
 from dexengines.soft.contact import Ground, GroundData, Meeting, SoftContact, Surface
 from dexengines.soft.forces import Contact, MeetingData
+from dexengines.soft.near import Room
 from dexengines.soft.scm import Dissipation, paper_dissipation
 from dexengines.soft.tree import Motion, Numbers, Tree
 
@@ -33,8 +34,12 @@ LACKS = (*JOINTS, *FORCES)
 OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": ""}
 """``compiler_options`` of ``jax.jit`` for steps in float32: no library calls for sums of a few
 thousand numbers, which cost 15 µs each."""
-STOPS = (50.0, 2e-3, 5e-3)
-"""Stiffness, smoothing and damping of the joint limits; see :class:`SystemData`."""
+SMALLEST = Room(1, 1, 1)
+"""Room of a search that only counts."""
+STOP_RATE, STOP_ONSET, STOP_DAMPING = 4.0, 2e-4, 2.5
+"""Of the joint limits: the rate √(k/I) times the time step, above what the linearly implicit step
+resolves, so that it ends the joint's motion; smoothing over the joint's range; damping over the
+time step."""
 
 
 class SystemData(NamedTuple):
@@ -47,9 +52,9 @@ class SystemData(NamedTuple):
     """(N,) smooth limits of the joints; ∓inf where there are none."""
     joint_upper: np.ndarray
     stop_stiffness: np.ndarray
-    """() [N/m or N m/rad]"""
+    """(N,) [N/m or N m/rad], from the joint's inertia at the reference and the time step."""
     stop_smoothing: np.ndarray
-    """() [m or rad]"""
+    """(N,) [m or rad]"""
     stop_damping: np.ndarray
     """() force per speed over force per distance [s]."""
 
@@ -84,16 +89,18 @@ class SoftSystem(SoftContact):
             self.grounds,
             np.where(limited, model.jnt_range[of, 0], -np.inf),
             np.where(limited, model.jnt_range[of, 1], np.inf),
-            *map(np.asarray, STOPS),
+            np.where(limited, _inertia(model)[: len(of)] * (STOP_RATE / model.opt.timestep) ** 2, 0.0),
+            np.where(limited, STOP_ONSET * np.ptp(model.jnt_range[of], axis=1), 1.0),
+            np.asarray(STOP_DAMPING * model.opt.timestep),
         )
 
     def needs(self, data: SystemData, q: Array) -> tuple[Array, ...]:
         """Return the :class:`Room` (3,) int32 that a state needs, of every meeting that has one."""
         m = self.tree.motion(data.numbers, q, jnp.zeros(self.tree.nv, q.dtype))
         return tuple(
-            self._near(k, d, m, self._pairs[k]).need
+            self._near(k, d, m, self._pairs[k], SMALLEST).need
             for k, d in enumerate(data.meetings)
-            if self._slots[k] is not None
+            if self.slots[k] is not None
         )
 
     def _forces(self, data: SystemData, q: Array, v: Array) -> tuple[Motion, Array, Array, Contact | None]:
@@ -193,3 +200,11 @@ class SoftSystem(SoftContact):
         dv = dt * jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(A), force)
         v = v + dv
         return self.tree.integrate(q, v, dt), v
+
+
+def _inertia(model: mujoco.MjModel) -> np.ndarray:
+    """Return the diagonal (nv,) of the mass matrix at the reference [kg or kg m²]."""
+    data, full = mujoco.MjData(model), np.zeros((model.nv, model.nv))
+    mujoco.mj_forward(model, data)
+    mujoco.mj_fullM(model, data, full)
+    return np.diagonal(full)

@@ -236,19 +236,13 @@ class Tree:
             p_parts.append(p[0])
         else:
             columns = []
-        for f in range(self.num_free):
-            at = self._first_free + 7 * f
-            x_f, R_f = q[at : at + 3], kept(quaternion_matrix(q[at + 3 : at + 7]))
-            R_parts.append(R_f[None])
-            p_parts.append(x_f[None])
-            eye = jnp.eye(3, dtype=dtype)
-            columns += [
-                jnp.hstack([eye, jnp.zeros((3, 3), dtype)]),
-                jnp.hstack([jnp.cross(x_f, R_f.T), R_f.T]),
-            ]
-            linear, angular = jnp.split(v[n + 6 * f : n + 6 * f + 6], 2)
-            spin = turn(R_f, angular)
-            twists.append(jnp.concatenate([linear + cross(x_f, spin), spin])[None])
+        if self.num_free:
+            at, free_v = self._free_q(q), v[n:].reshape(-1, 6)
+            R, lines, free_twists = jax.vmap(_free_motion)(at, free_v)
+            R_parts.append(R)
+            p_parts.append(at[:, :3])
+            columns.append(lines.reshape(-1, 6))
+            twists.append(free_twists)
         R_parts.append(jnp.eye(3, dtype=dtype)[None])
         p_parts.append(jnp.zeros((1, 3), dtype))
         twists.append(jnp.zeros((1, 6), dtype))
@@ -332,17 +326,21 @@ class Tree:
                 [jnp.cross(w, h[:, :3]), jnp.cross(w, h[:, 3:]) + jnp.cross(V[:, :3], h[:, :3])], 1
             )
             bias.append(jnp.sum(S * (_summed(anc.T, f)), axis=1) + jnp.asarray(x.damping, dtype) * v[:n])
-        for f in range(self.num_free):
-            omega = v[n + 6 * f + 3 : n + 6 * f + 6]
-            inertia = jnp.asarray(x.inertia, dtype)[n + f]
-            bias += [-jnp.asarray(x.mass, dtype)[n + f] * gravity, jnp.cross(omega, inertia @ omega)]
+        if self.num_free:
+            omega = v[n:].reshape(-1, 6)[:, 3:]
+            mass, inertia = self.free_mass(x, dtype)
+            gyroscopic = jnp.cross(omega, jnp.einsum("fij,fj->fi", inertia, omega))
+            bias.append(jnp.concatenate([-mass[:, None] * gravity, gyroscopic], axis=1).reshape(-1))
         return M, jnp.concatenate(bias)
 
-    def free_mass(self, x: Numbers, f: int, dtype: jnp.dtype) -> tuple[Array, Array]:
-        """Return mass () and inertia (3, 3) of free body f."""
-        return jnp.asarray(x.mass, dtype)[self.num_joints + f], jnp.asarray(x.inertia, dtype)[
-            self.num_joints + f
-        ]
+    def _free_q(self, q: Array) -> Array:
+        """Return position and quaternion (F, 7) of the free bodies."""
+        return q[self._first_free :].reshape(-1, 7)
+
+    def free_mass(self, x: Numbers, dtype: jnp.dtype) -> tuple[Array, Array]:
+        """Return masses (F,) and inertias (F, 3, 3) of the free bodies."""
+        n = self.num_joints
+        return jnp.asarray(x.mass, dtype)[n:], jnp.asarray(x.inertia, dtype)[n:]
 
     def solve(self, x: Numbers, M: Array, force: Array) -> Array:
         """Return M⁻¹ force (nv,), mechanism by mechanism."""
@@ -352,25 +350,23 @@ class Tree:
             i = self.blocks
             small = solve_spd(M[i[:, :, None], i[:, None, :]], force[i])
             parts.append(_ordered(small.reshape(-1), np.argsort(i.ravel())))
-        for f in range(self.num_free):
-            mass, inertia = self.free_mass(x, f, force.dtype)
-            at = n + 6 * f
-            parts += [force[at : at + 3] / mass, solve_spd(inertia[None], force[None, at + 3 : at + 6])[0]]
+        if self.num_free:
+            mass, inertia = self.free_mass(x, force.dtype)
+            linear, angular = jnp.split(force[n:].reshape(-1, 6), 2, axis=1)
+            moved = [linear / mass[:, None], solve_spd(inertia, angular)]
+            parts.append(jnp.concatenate(moved, axis=1).reshape(-1))
         return jnp.concatenate(parts)
 
     def full_mass(self, x: Numbers, M: Array) -> Array:
         """Return the mass matrix (nv, nv) with the free bodies' blocks."""
         n, dtype = self.num_joints, M.dtype
         full = jnp.zeros((self.nv, self.nv), dtype).at[:n, :n].set(M)
-        for f in range(self.num_free):
-            mass, inertia = self.free_mass(x, f, dtype)
-            at = n + 6 * f
-            full = (
-                full.at[at : at + 3, at : at + 3]
-                .set(mass * jnp.eye(3, dtype=dtype))
-                .at[at + 3 : at + 6, at + 3 : at + 6]
-                .set(inertia)
-            )
+        if self.num_free:
+            mass, inertia = self.free_mass(x, dtype)
+            at = n + 6 * np.arange(self.num_free)[:, None, None] + np.arange(3)
+            rows, columns = np.swapaxes(at, 1, 2), at
+            full = full.at[rows, columns].set(mass[:, None, None] * jnp.eye(3, dtype=dtype))
+            full = full.at[rows + 3, columns + 3].set(inertia)
         return full
 
     def generalized(self, m: Motion, wrenches: Array) -> Array:
@@ -378,9 +374,11 @@ class Tree:
         n, parts = self.num_joints, []
         if n:
             parts.append(jnp.sum(m.columns[:n] * _summed(self.moves[:, :n].T, wrenches), axis=1))
-        for f in range(n, n + self.num_free):
-            force, moment = jnp.split(wrenches[f], 2)
-            parts += [force, turn(m.R[f].T, moment - cross(m.p[f], force))]
+        if self.num_free:
+            at = slice(n, n + self.num_free)
+            force, moment = jnp.split(wrenches[at], 2, axis=1)
+            turned_back = jnp.einsum("fji,fj->fi", m.R[at], moment - jnp.cross(m.p[at], force))
+            parts.append(jnp.concatenate([force, turned_back], axis=1).reshape(-1))
         return jnp.concatenate(parts)
 
     def integrate(self, q: Array, v: Array, dt: float | Array) -> Array:
@@ -393,12 +391,10 @@ class Tree:
                 parts[0] = parts[0].at[at : at + 4].set(turned(q[at : at + 4], dt * v[j : j + 3]))
         else:
             parts[0] += dt * v[:n]
-        for f in range(self.num_free):
-            at, dof = self._first_free + 7 * f, n + 6 * f
-            parts += [
-                q[at : at + 3] + dt * v[dof : dof + 3],
-                turned(q[at + 3 : at + 7], dt * v[dof + 3 : dof + 6]),
-            ]
+        if self.num_free:
+            at, moved = self._free_q(q), dt * v[n:].reshape(-1, 6)
+            quat = jax.vmap(turned)(at[:, 3:], moved[:, 3:])
+            parts.append(jnp.concatenate([at[:, :3] + moved[:, :3], quat], axis=1).reshape(-1))
         return jnp.concatenate(parts)
 
 
@@ -418,6 +414,14 @@ def _alone(model: mujoco.MjModel) -> int:
             break
         count += 1
     return count
+
+
+def _free_motion(q: Array, v: Array) -> tuple[Array, Array, Array]:
+    """Return orientation (3, 3), columns (6, 6) and twist (6,) of a free body at q (7,), v (6,)."""
+    x, R = q[:3], kept(quaternion_matrix(q[3:]))
+    eye, spin = jnp.eye(3, dtype=q.dtype), turn(R, v[3:])
+    lines = [jnp.hstack([eye, jnp.zeros_like(eye)]), jnp.hstack([jnp.cross(x, R.T), R.T])]
+    return R, jnp.vstack(lines), jnp.concatenate([v[:3] + cross(x, spin), spin])
 
 
 def _summed(which: np.ndarray, x: Array) -> Array:

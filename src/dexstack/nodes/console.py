@@ -113,11 +113,11 @@ class ConsoleNode(SceneNode):
     def configure(self) -> None:
         names = self.make_task().robot().joint_names
         self._recording = Recording(len(names))
-        self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
+        self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, self.read_pose)
         self._truths = self.newest(PoseWithCovarianceStamped, "object_pose_truth", RECENT, self._note_truth)
         self._joints = self.newest(JointState, "joint_states", RECENT, JointReader(names, "position"))
         self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(names, "position"))
-        self._goals = self.newest(PoseStamped, "task/goal", LATCHED, read_pose)
+        self._goals = self.newest(PoseStamped, "task/goal", LATCHED, self.read_pose)
         self._contacts = self.newest(PointCloud2, "contacts", SENSOR, read_contacts)
         self._states = self.newest(String, "rollout/state", LATCHED, read_state)
         self._health = Health(self)

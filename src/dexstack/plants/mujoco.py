@@ -39,4 +39,4 @@ class MujocoPlant(ScenePlant):
         spec.option.timestep = params.dt
         for geom in spec.geoms:
             geom.solref[0] = params.contact_time
-        return MujocoScene(spec.compile())
+        return MujocoScene(spec.compile(), contact_time=params.contact_time)

@@ -116,19 +116,17 @@ def _energy(pa, tets_b, planes_b, field_b, sign_b, cap):
     stack, plane = np.empty((DEPTH, 4, 3)), np.zeros(DEPTH, np.int64)
     total = 0.0
     corner = np.empty((4, 3))
-    for i in range(len(pa.tet)):
+    for i in range(len(pa.element)):
         for k in range(4):
             for d in range(3):
-                corner[k, d] = pa.vertex[pa.tet_int[i, k], d]
-        p = pa.tet[i, 16:20]
+                corner[k, d] = pa.vertex[pa.element_int[i, k], d]
+        p = pa.element[i, 16:20]
         for j in range(len(tets_b)):
             apart = False
             for k in range(4):
                 most, most_a = -1.0, -1.0
                 for m in range(4):
-                    most = max(
-                        most, barycentric(pa.tet, i, k, tets_b[j, m, 0], tets_b[j, m, 1], tets_b[j, m, 2])
-                    )
+                    most = max(most, barycentric(pa.element, i, k, tets_b[j, m]))
                     f = planes_b[j, k]
                     most_a = max(
                         most_a, f[0] * corner[m, 0] + f[1] * corner[m, 1] + f[2] * corner[m, 2] + f[3]

@@ -39,6 +39,8 @@ def random_problem(
     p.faces[:, 8] = 10 ** rng.uniform(0, 4, len(n))
     p.faces[:, 9] = rng.uniform(0, 1.2, len(n))
     p.faces[:, 10] = rng.uniform(0, 0.3, len(n))
+    p.pair_turns[::2] = 1
+    p.faces[:, 11:] = 0.1 * rng.normal(size=n.shape) * np.repeat(p.pair_turns, faces)[:, None]
     p.limit_dof[:] = rng.choice(nv, limits, replace=False)
     p.limit_sign[:] = rng.choice([-1.0, 1.0], limits)
     p.limit_row[:] = np.column_stack([10 ** rng.uniform(0, 5, limits), rng.normal(size=limits)])
@@ -53,10 +55,11 @@ def cost(p: Problem, scheme: int, v: np.ndarray) -> float:
         m = p.pair_ndof[k]
         V = p.pair_J[k, :, :m] @ v[p.pair_dof[k, :m]]
         for f in p.faces[p.pair_start[k] : p.pair_start[k + 1]]:
-            r, n, (cn, vhat, ct, mu, n0) = f[:3], f[3:6], f[6:]
+            r, n, (cn, vhat, ct, mu, n0), q = f[:3], f[3:6], f[6:11], f[11:]
             vc = V[:3] + np.cross(V[3:], r)
             vn = n @ vc
             vt = vc - vn * n
+            vn -= q @ V[3:]
             yn, yt = cn * (vhat - vn), -ct * vt
             s = np.linalg.norm(yt)
             if scheme == SAP:
@@ -143,7 +146,7 @@ def normal_impulses(p: Problem, v: np.ndarray) -> np.ndarray:
         V = p.pair_J[k, :, : p.pair_ndof[k]] @ v[p.pair_dof[k, : p.pair_ndof[k]]]
         for i in range(p.pair_start[k], p.pair_start[k + 1]):
             f = p.faces[i]
-            y[i] = (f[7] - f[3:6] @ (V[:3] + np.cross(V[3:], f[:3]))) * f[6]
+            y[i] = (f[7] - f[3:6] @ (V[:3] + np.cross(V[3:], f[:3])) + f[11:] @ V[3:]) * f[6]
     return y
 
 

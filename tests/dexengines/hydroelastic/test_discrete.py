@@ -43,9 +43,9 @@ def test_a_box_comes_to_rest_and_its_weight_is_carried(scheme):
     system = box_on_ground(scheme)
     for _ in range(500):
         assert system.step() == SolveStatus.SOLVED
-    (wrench,) = system.wrenches()
-    assert (wrench.a, wrench.b) == ("ground", "box")
-    np.testing.assert_allclose(wrench.force_W, (0, 0, 0.2 * 9.81), atol=1e-4)
+    (patch,) = system.patches()
+    assert (patch.a, patch.b) == ("ground", "box")
+    np.testing.assert_allclose(patch.force_W, (0, 0, 0.2 * 9.81), atol=1e-4)
     depth = 0.2 * 9.81 / (0.06**2 * 1e6 / 0.05)
     assert system.data.qpos[2] == pytest.approx(0.03 - depth, abs=1e-7)
     assert np.abs(system.data.qvel).max() < 1e-5

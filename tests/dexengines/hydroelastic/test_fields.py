@@ -34,7 +34,7 @@ def test_tets_fill_a_shape_with_zero_pressure_on_its_surface_and_E_at_its_core(n
     assert hull.is_watertight and hull.is_winding_consistent
     assert m.volumes.sum() == pytest.approx(hull.volume, rel=1e-12)
     assert (m.pressure[m.boundary_triangles] == 0).all() and m.pressure.max() == E
-    assert set(m.packed.peak[:, 0]) == set(np.flatnonzero(m.pressure == E))
+    assert set(m.packed.seed[:, 0]) == set(np.flatnonzero(m.pressure == E))
 
 
 def test_the_pressure_of_a_box_is_its_depth_over_half_its_shortest_side() -> None:

@@ -72,7 +72,7 @@ def test_a_thin_body_pressed_past_its_medial_axis_is_reported() -> None:
 def test_ridges_at_the_edges_of_a_box_are_not_reported_as_its_medial_axis() -> None:
     """Faces there also turn away from the pressure gradient, but almost no load is lost."""
     link, cube = shapes.box((0.02, 0.028, 0.016), 1e7), shapes.rigid(shapes.box((0.06, 0.06, 0.06), 1.0))
-    gradient, peaks = np.linalg.norm(link.gradient_B, axis=1), link.vertices_B[link.packed.peak[:, 0]]
+    gradient, peaks = np.linalg.norm(link.gradient_B, axis=1), link.vertices_B[link.packed.seed[:, 0]]
     out, rng, quiet = Workspace(drop_angle=math.pi), np.random.default_rng(0), 0
     for _ in range(600):
         R = Rotation.random(random_state=rng).as_matrix()

@@ -16,7 +16,6 @@ from dexengines.soft.scm import ContactParams, paper_dissipation, smooth_dissipa
 from dexengines.soft.system import Meeting, SoftSystem, Surface
 from dexstack.process.compilation import jit
 from experiments.soft import systems
-from experiments.soft.batch import stack
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -394,19 +393,6 @@ def test_value_and_gradient_of_a_rollout_equal_finite_differences():
             8 * (end(target + e) - end(target - e)) - (end(target + 2 * e) - end(target - 2 * e))
         ) / 12e-5
         assert float(gradient[k]) == pytest.approx(float(slope), rel=1e-6, abs=1e-8)
-
-
-@pytest.mark.slow
-def test_a_batch_of_systems_of_different_geometry():
-    """Boxes of three sizes, one compiled function, the same answers as one by one."""
-    systems = [free_pair(half=(0.03 + 0.0002 * k, 0.02 + 0.004 * k, 0.04 - 0.006 * k)) for k in range(3)]
-    stacked = jax.tree.map(jnp.asarray, stack([s.data for s in systems]))
-    q, v = touching(1)
-    together = jit(jax.vmap(systems[0].forward, (0, None, None, None)))(stacked, q, v, jnp.zeros(12))
-    assert not np.allclose(together[0], together[2], rtol=1e-3)
-    one = jit(systems[0].forward)
-    for system, a in zip(systems, together, strict=True):
-        np.testing.assert_allclose(a, one(system.data, q, v, jnp.zeros(12)), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.slow

@@ -1,0 +1,79 @@
+"""Scenes behave alike at any size; stops follow the joint's inertia; programs do not
+grow with the number of bodies."""
+
+import jax
+import mujoco
+import numpy as np
+import pytest
+
+from dexengines import load
+from dexengines.collision import read_collision
+from dexengines.soft import cloud, scaling
+from dexengines.soft.system import Ground, Meeting, SoftSystem, Surface
+
+
+def box_on_plane(half, dt=1e-3, height=1.1, count=1):
+    """Return boxes of water's density over a plane, side by side."""
+    bodies = "".join(
+        f'<body pos="{4 * half * k} 0 {height * half}"><freejoint/>'
+        f'<geom name="box{k}" type="box" size="{half} {half} {half}" density="1000"/></body>'
+        for k in range(count)
+    )
+    return mujoco.MjModel.from_xml_string(
+        f'<mujoco><option timestep="{dt}"/><worldbody><geom name="floor" type="plane" size="0 0 1"/>'
+        f"{bodies}</worldbody></mujoco>"
+    )
+
+
+@pytest.mark.parametrize("scale", [1e-2, 1e2])
+def test_contact_parameters_scale_as_gravity_makes_motion_scale(scale):
+    """Lengths as L, speeds as √L, weights as L³ and stiffnesses as L²."""
+    laws = []
+    for half in (0.03, 0.03 * scale):
+        model = box_on_plane(half)
+        laws.append(scaling.law(model, read_collision(model, None).geoms))
+    small, large = laws
+    assert large.stiffness / small.stiffness == pytest.approx(scale**2)
+    assert large.eps2 / small.eps2 == large.eps3 / small.eps3 == pytest.approx(scale)
+    assert large.v_d / small.v_d == large.v_s / small.v_s == pytest.approx(scale**0.5)
+
+
+@pytest.mark.slow
+def test_boxes_of_a_millimetre_and_of_ten_metres_come_to_rest_at_the_same_share_of_their_size():
+    """φ = −ε3 log(e^(W/(k ε3)) − 1) below the floor."""
+    eps3, depth = scaling.ONSET, scaling.DEPTH
+    expected = 1.0 - eps3 * np.log(np.expm1(depth / eps3))
+    scenes = [load(box_on_plane(half), "soft") for half in (5e-4, 0.05, 5.0)]
+    for scene, seconds in zip(scenes, (0.1, 0.5, 4.0), strict=True):
+        half = float(scene.collision.geoms[1].size[0])
+        end = scene.rollout(scene.reset(), np.zeros((round(seconds / scene.dt), 0))).q[-1]
+        assert end[2] / half == pytest.approx(expected, abs=5e-4) and np.abs(end[:2]).max() < 1e-2 * half
+        assert scene.trouble() == ""
+
+
+PENDULUM = """<mujoco><option timestep="0.001"/><worldbody><body pos="0 0 {length}">
+  <joint axis="0 1 0" limited="true" range="-100 20"/>
+  <geom type="capsule" fromto="0 0 0 0 0 {end}" size="{radius}" density="1000" contype="0"
+    conaffinity="0"/></body></worldbody></mujoco>"""
+
+
+@pytest.mark.parametrize("length", [0.05, 5.0])
+def test_a_pendulum_falls_into_its_stop_and_goes_no_farther(length):
+    text = PENDULUM.format(length=2 * length, end=-length, radius=0.04 * length)
+    scene = load(mujoco.MjModel.from_xml_string(text), "soft")
+    start = scene.reset()._replace(q=np.radians([-80.0]))
+    angles = np.degrees(scene.rollout(start, np.zeros((round(4.0 * length**0.5 / scene.dt), 0))).q)
+    assert 19.0 < angles.max() < 20.5 and angles.min() > -81.0
+
+
+def test_the_program_of_a_step_does_not_grow_with_the_number_of_bodies():
+    sizes = []
+    for count in (2, 12):
+        model, box = box_on_plane(0.05, count=count), cloud.box((0.05, 0.05, 0.05), 0.05)
+        boxes = [Surface(f"box{k}", f"body {k + 1}", box) for k in range(count)]
+        pairs = [(i, j, 0.5) for i in range(count) for j in range(i)]
+        system = SoftSystem(model, [Meeting(boxes, boxes, pairs=pairs)], [Ground(b) for b in boxes])
+        at = [np.zeros(n, np.float32) for n in (model.nq, model.nv, model.nv)]
+        lowered = jax.jit(lambda d, *x, s=system: s.implicit(d, *x, 1e-3)).lower(system.data, *at)
+        sizes.append(len(lowered.as_text().splitlines()))
+    assert sizes[1] < 1.5 * sizes[0]  # the stacking of each body's numbers is all that is added
