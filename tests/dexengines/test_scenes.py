@@ -201,6 +201,22 @@ def test_a_urdf_finds_its_meshes_by_package(tmp_path, monkeypatch, where):
     assert made.model.mesh_vert.max() == pytest.approx(0.05)
 
 
+@engines
+def test_a_marker_that_collides_with_nothing_is_taken(engine):
+    xml = """<mujoco><worldbody><geom type="plane" size="1 1 0.1"/>
+    <body pos="0 0 0.3"><freejoint/><geom type="box" size="0.02 0.02 0.02"/></body>
+    <body name="goal" mocap="true" pos="0 0 0.2">
+      <geom type="ellipsoid" size="0.02 0.03 0.02" {0}/></body></worldbody></mujoco>"""
+    without = 'contype="0" conaffinity="0"'
+    made = load(mujoco.MjModel.from_xml_string(xml.format(without)), engine)
+    states = made.rollout(made.reset(), np.zeros((100, 0)))
+    fall = 0.5 * 9.81 * (100 * made.dt) ** 2  # through the marker, whose top is at 0.22 m
+    assert 0.3 - states.q[-1, 2] == pytest.approx(fall, rel=0.03)
+    if engine != "mujoco":
+        with pytest.raises(EngineError, match="'body moved from outside': 'goal'"):
+            load(mujoco.MjModel.from_xml_string(xml.format("")), engine)
+
+
 def test_names_that_are_repeated_are_said(tmp_path):
     (tmp_path / "robot.urdf").write_text(URDF.replace('name="arm"', 'name="base"'))
     with pytest.raises(EngineError, match=r"robot.urdf has several links named 'base'"):
