@@ -13,7 +13,7 @@ from experiments.results.pages import load_pages, render
 from experiments.results.values import load_results
 
 ROOT = Path(__file__).parents[2]
-WITH_BLOCKS = ("README.md", "experiments/README.md", "docs/*.md")
+WITH_BLOCKS = ("README.md", "experiments/README.md", "docs/*.md", "hardware/*.md")
 HEAD = """# Results
 
 How well the parts work, each figure with the condition it was measured under. The *plant* is the

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from dexstack.errors import ConfigError
+from experiments.results.pages import section_tables
 from experiments.results.values import cell, table
 
 EXPERIMENTS = Path(__file__).parents[1]
@@ -70,6 +71,7 @@ def fill(text: str, documents: Mapping[str, Any], name: str) -> str:
         ConfigError: If a block has an unknown name or no end.
     """
     blocks = {
+        "stopping": lambda: section_tables("hand", "Time to stop", documents) + "\n",
         "claims": lambda: claims_table(documents, "docs/results", 5),
         "experiments": lambda: table(
             ("command", "what it shows"),

@@ -45,6 +45,18 @@ def render(name: str, page: Mapping[str, Any], documents: Mapping[str, Any]) -> 
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
 
+def section_tables(page: str, title: str, documents: Mapping[str, Any]) -> str:
+    """Return the tables of one section of a page, with one result, and their source.
+
+    Raises:
+        ConfigError: If there is no such section.
+    """
+    for section in load_pages()[page]["sections"]:
+        if section["title"] == title:
+            return "\n\n".join(part.strip() for part in _section(section, documents)[1:] if part)
+    raise ConfigError(f"pages.yaml, {page}: there is no section '{title}'")
+
+
 def _section(section: Mapping[str, Any], documents: Mapping[str, Any]) -> list[str]:
     parts = [f"## {section['title']}", section.get("note", "")]
     if "results" in section:

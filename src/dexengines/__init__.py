@@ -102,7 +102,7 @@ def load(
     if shaped.whole:
         options = {"whole": shaped.whole} | options
     made = cls(shaped.model, materials, **options)
-    made.notes = tuple(shaped.notes)
+    made.notes = (*shaped.notes, *made.notes)
     return made
 
 

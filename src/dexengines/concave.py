@@ -46,11 +46,11 @@ def shape(spec: mujoco.MjSpec | None, model: mujoco.MjModel, fills: bool) -> Sha
         if not np.isfinite(empty):
             notes.append(f"the mesh of geom '{name}' is open and {what}")
             continue
-        if fills:
+        if spec is None:
+            what += ": a compiled model cannot be changed, load its file or spec"
+        elif fills:
             whole.append(name)
             what = "collides as it is, its inside filled with tets"
-        elif spec is None:
-            what += ": a compiled model cannot be changed, load its file or spec"
         else:
             try:
                 parts[g] = _parts(*_surface(model, g))

@@ -191,10 +191,12 @@ VICTIMS = {
     "pose_estimator": ("hold", 1.0),
     "camera": ("hold", 1.0),
     "hand": ("ready", 0.1),
+    "simulator": ("fault", 0.1),
 }
 """State in which the loss of a node must end, and its time limit [s]; the estimator coasts for a
-while without pictures, the planner without poses."""
-SIGNALS = {"is killed": signal.SIGKILL, "hangs": signal.SIGSTOP}
+while without pictures, the planner without poses. Without the simulator, which is the emulated hand as
+well, the hand has vanished from the bus; the time is that of the driver's last command to it."""
+SIGNALS = {"is killed": signal.SIGKILL, "hangs": signal.SIGSTOP, "is ended": signal.SIGTERM}
 LOSSES = {f"{node} {how}, in a graph": (node, number) for node in VICTIMS for how, number in SIGNALS.items()}
 Change = tuple[str, str, bool | float | str, bool | float | str]
 """Node, parameter, value that makes the fault, value that ends it."""
@@ -232,7 +234,8 @@ TIGHTER = {"kp is lowered over DDS while it drives": ("kp", 0.5)}
 
 
 def node_loss(g: Graph, name: str) -> Ending:
-    """Run a row of :data:`LOSSES`."""
+    """Run a row of :data:`LOSSES`. An orderly end counts as a new start: the node that follows enables
+    an emulated hand again."""
     node, number = LOSSES[name]
     wanted, limit = VICTIMS[node]
     pid, start = g.probe.pid(node), time.time()
@@ -250,7 +253,8 @@ def node_loss(g: Graph, name: str) -> Ending:
         os.kill(pid, signal.SIGCONT)
     g.wait(lambda: g.probe.pid(node) != pid or number == signal.SIGSTOP, BACK_TIMEOUT)
     g.sleep(2.0 * AFTERWARDS)
-    return ended, max(taken, 0.0), not off or not g.tap.servo
+    stayed = not off or not g.tap.servo or (node == "hand" and number == signal.SIGTERM)
+    return ended, max(taken, 0.0), stayed
 
 
 def sense_loss(g: Graph, name: str) -> Ending:

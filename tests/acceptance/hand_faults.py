@@ -19,10 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from dexstack.bench.hand import DRIVER_PRIORITY
-from dexstack.hand.allegro.can_hand import CanHand
+from dexstack.hand.allegro.bus import BusError
 from dexstack.hand.commissioning import check_at_rest, commission
 from dexstack.hand.driver import HandDriver
+from dexstack.hand.leap.line import LineError
+from dexstack.hand.leap.protocol import WATCHDOG_FIRED
 from dexstack.hand.link import HandFault
 from dexstack.hand.params import CanHandParams
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
@@ -32,16 +33,22 @@ from dexstack.report.gate import Gate
 from tests.acceptance.commissioning import gains
 from tests.acceptance.hand_rig import (
     AFTERWARDS,
+    LEAP,
     SERIAL,
     SETTLE,
+    FaultyComputer,
     Outcome,
     Rig,
     emulated_hand,
+    link_to,
+    model_of,
+    name_of,
     new_bus,
     rig,
     state_folder,
     wait,
 )
+from tests.acceptance.leap_faults import HARMLESS_MOTORS, MOTOR_FAULTS, SHARED
 
 HAND_FAULTS: dict[str, tuple[dict[str, Any], float]] = {
     "joint angles stop": ({"silent": True}, 0.1),
@@ -108,11 +115,25 @@ OTHERS: dict[str, tuple[str, tuple[str, ...], dict[str, Any], float]] = {
     "a motor reports an overload, a V5": (*V5, {"overloaded_motor": 6}, 0.3),
 }
 """Faults of other hands: hardware, arguments of the emulated hand, and as in :data:`HAND_FAULTS`."""
+LEAP_FAULTS = {name: HAND_FAULTS[name] for name in SHARED} | MOTOR_FAULTS
+ON_LEAP = f", a {LEAP} hand"
+
+
+def parts(name: str) -> tuple[str, str]:
+    """Return the fault of a row and the hardware that has it."""
+    fault, on_leap, _ = name.partition(ON_LEAP)
+    return fault, LEAP if on_leap else OTHERS[name][0] if name in OTHERS else "V4"
 
 
 def hand_fault(name: str) -> Outcome:
-    """Run a row of :data:`HAND_FAULTS` or :data:`OTHERS`."""
-    hardware, arguments, changes, limit = OTHERS.get(name) or ("V4", (), *HAND_FAULTS[name])
+    """Run a row of :data:`HAND_FAULTS`, :data:`OTHERS` or :data:`LEAP_FAULTS`."""
+    fault, hardware = parts(name)
+    arguments: tuple[str, ...] = ()
+    if name in OTHERS:
+        _, arguments, changes, limit = OTHERS[name]
+    else:
+        changes, limit = (LEAP_FAULTS if hardware == LEAP else HAND_FAULTS)[fault]
+    harmless = HARMLESS | HARMLESS_MOTORS if hardware == LEAP else HARMLESS
     with rig(hardware, *arguments) as r:
         if WIRES & set(changes):
             r.driver.in_thread(r.driver.stop)
@@ -121,12 +142,12 @@ def hand_fault(name: str) -> Outcome:
         start = time.monotonic()
         r.hand.set(**changes)
         seconds = wait(lambda: r.driver.fault is not None, 2.0 * limit + 0.5) - start
-        if name in UNREACHABLE:
-            r.hand.set(**HARMLESS)
+        if fault in UNREACHABLE:
+            r.hand.set(**harmless)
             r.limp()
         else:
             seconds = r.limp() - start
-        r.hand.set(**HARMLESS)
+        r.hand.set(**harmless)
         return Outcome(name, r.driver.state.value, seconds, limit, *r.afterwards())
 
 
@@ -157,15 +178,49 @@ COMMANDS: dict[str, Callable[[Rig], None]] = {
 
 def command_fault(name: str) -> Outcome:
     """Run a row of :data:`COMMANDS`."""
-    limit = 0.25
-    with rig() as r:
+    (fault, hardware), limit = parts(name), 0.25
+    with rig(hardware) as r:
         holds = lambda: r.driver.servo.mode is ServoMode.HOLD  # noqa: E731
         start = time.monotonic()
-        COMMANDS[name](r)
+        COMMANDS[fault](r)
         seconds = wait(lambda: holds() or r.driver.fault is not None, 2.0 * limit) - start
         time.sleep(AFTERWARDS)
         ended = "hold" if holds() and r.driver.fault is None else r.driver.state.value
         return Outcome(name, ended, seconds, limit, r.hand.set()["over_limit"] == 0)
+
+
+ADAPTER = {
+    "the adapter is unplugged": ({"open", "send", "receive"}, False),
+    "the adapter is plugged in again": ({"open", "send", "receive"}, True),
+    "the bus takes no more frames": ({"send"}, False),
+    "the bus takes frames again": ({"send"}, True),
+}
+"""Calls of the adapter that fail, and whether the time begins when they work again. A hand that cannot
+be reached keeps its torque: the time ends when the driver knows of the fault."""
+GONE = BusError("there is no CAN interface can0")
+FULL = BusError("no device on can0 acknowledges frames")
+LINE = LineError("the line failed: no such device")
+
+
+def adapter_fault(name: str) -> Outcome:
+    """Run a row of :data:`ADAPTER`."""
+    (fault, hardware), limit = parts(name), 0.1
+    failing, again = ADAPTER[fault]
+    with rig(hardware) as r:
+        r.hand.set(loss=1.0)  # nor does the guard reach the hand
+        start = time.monotonic()
+        r.computer.trouble = LINE if hardware == LEAP else GONE if "open" in failing else FULL
+        r.computer.failing = frozenset(failing)
+        seconds = wait(lambda: r.driver.fault is not None, 1.0) - start
+        if again:
+            time.sleep(AFTERWARDS)
+            r.computer.failing = frozenset()
+            r.hand.set(loss=0.0)
+            start = time.monotonic()
+            seconds = wait(lambda: not r.hand.set()["servo"], 1.0) - start
+        r.computer.failing = frozenset()
+        r.hand.set(loss=0.0)
+        return Outcome(name, r.driver.state.value, seconds, limit, *r.afterwards())
 
 
 COMMISSIONING = {
@@ -178,17 +233,22 @@ COMMISSIONING = {
 }
 """Faults that commissioning finds by moving every joint alone; the time runs from the last good
 measurement to the end of the torque."""
+LEAP_COMMISSIONING = {name: COMMISSIONING[name] for name in COMMISSIONING if "swapped" not in name}
 
 
 def commissioning_fault(name: str) -> Outcome:
     """Run a row of :data:`COMMISSIONING`."""
-    model, limit, bus = load_hand("right"), 0.05, new_bus()
-    params = CanHandParams(realtime_priority=DRIVER_PRIORITY, calibration_dir="/nonexistent")
-    with emulated_hand(bus) as hand, contextlib.closing(CanHand("right", bus, params)) as link:
-        hand.set(**COMMISSIONING[name])
+    fault_name, hardware = parts(name)
+    model, limit, bus = model_of(hardware), 0.05, new_bus(hardware)
+    params = CanHandParams(calibration_dir="/nonexistent")
+    with (
+        emulated_hand(bus) as hand,
+        contextlib.closing(link_to(hardware, bus, params, FaultyComputer())) as link,
+    ):
+        hand.set(**COMMISSIONING[fault_name])
         try:
             link.start()
-            check_at_rest(link.read(0.1), model, link.hardware.rad_per_count)
+            check_at_rest(link.read(0.1), model, link.rad_per_count)
             commission(link, model)
         except HandFault as fault:
             kept = hand.set()["over_limit"] == 0
@@ -202,8 +262,9 @@ STOPS = ("stop", "stop while enable runs")
 
 def stop_fault(name: str) -> Outcome:
     """Run a row of :data:`STOPS`."""
-    limit, racing = 0.1, name == STOPS[1]
-    with rig() as r:
+    (fault, hardware), limit = parts(name), 0.1
+    racing = fault == STOPS[1]
+    with rig(hardware) as r:
         enabling = threading.Thread(target=_try_to_enable, args=(r.driver,))
         if racing:
             r.driver.in_thread(r.driver.stop)
@@ -265,16 +326,19 @@ def _try_to_enable(driver: HandDriver) -> None:
 DRIVER = """
 import sys, time
 import numpy as np
-from dexstack.hand.allegro.can_hand import CanHand
 from dexstack.hand.driver import HandDriver
+from dexstack.hand.links import Settings, link_to, wiring_of
 from dexstack.hand.params import BusParams, CanHandParams
 from dexstack.hand.servo import ServoLaw, ServoParams
 from dexstack.hand.states import StateFile
+from dexstack.hand.watch import WatchParams
 from dexstack.model.hand import load_hand
-hand = load_hand("right")
-link = CanHand("right", BusParams("udp_multicast", sys.argv[1]), CanHandParams(realtime_priority=70))
-with HandDriver(link, ServoLaw(hand, ServoParams()), store=StateFile(sys.argv[2], sys.argv[3])) as d:
-    print(link.status()["guard_pid"], flush=True)
+name, interface, channel, folder, serial = sys.argv[1:]
+hand = load_hand(name)
+link = link_to(hand, BusParams(interface, channel), Settings(CanHandParams(realtime_priority=70)))
+servo = ServoLaw(hand, ServoParams(), watch=wiring_of(hand).watch(WatchParams()))
+with HandDriver(link, servo, store=StateFile(folder, serial)) as d:
+    print(link.status().get("guard_pid", 0), flush=True)
     while True:
         d.command(np.clip(hand.home + 0.3 * np.sin(3.0 * time.monotonic()), hand.lower, hand.upper))
         time.sleep(0.02)
@@ -291,11 +355,16 @@ file must make it wait for a person."""
 
 
 def process_fault(name: str) -> Outcome:
-    """Run a row of :data:`PROCESSES`."""
-    number, victim = PROCESSES[name]
-    limit, bus, off_the_bus = 0.1, new_bus(), victim == "driver off the bus"
+    """Run a row of :data:`PROCESSES`. A LEAP hand has no guard: its motors hold with their last current
+    when their own watchdog stops them, after ``bus_watchdog`` (0.1 s).
+    """
+    fault, hardware = parts(name)
+    number, victim = PROCESSES[fault]
+    bus, off_the_bus = new_bus(hardware), victim == "driver off the bus"
+    limit = 0.15 if hardware == LEAP else 0.1
     with emulated_hand(bus) as hand, state_folder() as folder:
-        command = [sys.executable, "-c", DRIVER, bus.channel, folder, SERIAL]
+        command = [sys.executable, "-c", DRIVER, name_of(hardware), bus.interface, bus.channel]
+        command += [folder, SERIAL]
         driver = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
             assert driver.stdout is not None
@@ -317,8 +386,14 @@ def process_fault(name: str) -> Outcome:
             seconds = state["limp_since"] - start if state["limp"] else np.nan
             record = StateFile(folder, SERIAL).read()
             kept = None if record is None else record.state
-            ended = "fault" if kept is HandState.FAULT else "ready" if not state["servo"] else "enabled"
-            off = not state["servo"] and kept in (HandState.OFF, HandState.ENABLED, HandState.FAULT)
+            stopped = not state["servo"]
+            if hardware == LEAP:
+                stopped = stopped or set(state["watchdog"]) == {WATCHDOG_FIRED}
+            held = stopped and state["servo"]
+            ended = (
+                "fault" if kept is HandState.FAULT else "hold" if held else "ready" if stopped else "enabled"
+            )
+            off = stopped and kept in (HandState.OFF, HandState.ENABLED, HandState.FAULT)
             return Outcome(name, ended, seconds, limit, state["over_limit"] == 0, off)
         finally:
             driver.kill()
@@ -353,11 +428,22 @@ def tick_cost() -> dict[str, float]:
 
 def hand_rows() -> dict[str, Callable[[str], Outcome]]:
     """Return the function that runs each fault, by name."""
-    return {
-        **dict.fromkeys((*HAND_FAULTS, *OTHERS), hand_fault),
+    rows = {
+        **dict.fromkeys(HAND_FAULTS, hand_fault),
         **dict.fromkeys(COMMANDS, command_fault),
+        **dict.fromkeys(ADAPTER, adapter_fault),
         **dict.fromkeys(STOPS, stop_fault),
-        **dict.fromkeys(ATTACKS, attack),
         **dict.fromkeys(PROCESSES, process_fault),
         **dict.fromkeys(COMMISSIONING, commissioning_fault),
+    }
+    leap = dict.fromkeys(LEAP_FAULTS, hand_fault) | dict.fromkeys(LEAP_COMMISSIONING, commissioning_fault)
+    leap |= {name: run for name, run in rows.items() if run not in (hand_fault, commissioning_fault)}
+    for name, (_, victim) in PROCESSES.items():
+        if victim not in ("driver",):
+            del leap[name]
+    return {
+        **rows,
+        **dict.fromkeys(OTHERS, hand_fault),
+        **dict.fromkeys(ATTACKS, attack),
+        **{name + ON_LEAP: run for name, run in leap.items()},
     }

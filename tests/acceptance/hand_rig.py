@@ -8,9 +8,9 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,17 +19,25 @@ from dexstack.bench.hand import COMMAND_PERIOD, DRIVER_PRIORITY, EmulatedHandPro
 from dexstack.hand.allegro.bus import CanBus, Computer
 from dexstack.hand.allegro.can_hand import CanHand
 from dexstack.hand.allegro.protocol import Frame
+from dexstack.hand.bus_hand import BusHand
 from dexstack.hand.driver import HandDriver
-from dexstack.hand.params import BusParams, CanHandParams
+from dexstack.hand.leap.dynamixel_hand import LeapHand
+from dexstack.hand.leap.line import SerialLine
+from dexstack.hand.link import TransportError
+from dexstack.hand.links import wiring_of
+from dexstack.hand.params import BusParams, CanHandParams, MotorParams
 from dexstack.hand.servo import ServoLaw, ServoParams
 from dexstack.hand.states import StateFile
-from dexstack.model.hand import load_hand
+from dexstack.hand.watch import WatchParams
+from dexstack.model.hand import HandModel, load_hand
 
 SETTLE = 0.4
 """Motion before the fault [s]."""
 AFTERWARDS = 0.3
 """Time after the end of a fault in which nothing may switch the hand on [s]."""
 SERIAL = "EMU00001"
+LEAP = "LEAP"
+"""The hardware that is no generation of the Allegro hand."""
 
 
 @dataclass(frozen=True)
@@ -53,25 +61,86 @@ class Outcome:
         return ended and self.torque_kept and self.stayed_off
 
 
-class SteppedComputer(Computer):
-    """This computer with its system clock off by :attr:`stepped`."""
+class AdapterBus(CanBus):
+    """A bus whose adapter can fail, on a computer whose clock can be stepped."""
+
+    computer: FaultyComputer
+
+    def send(self, frame: Frame) -> None:
+        self.computer.check("send")
+        super().send(frame)
+
+    def receive(self, timeout: float) -> tuple[Frame, float] | None:
+        self.computer.check("receive")
+        received = super().receive(timeout)
+        return None if received is None else (received[0], received[1] + self.computer.stepped)
+
+
+class AdapterLine(SerialLine):
+    """The same for a serial line."""
+
+    computer: FaultyComputer
+
+    def system(self) -> float:
+        return self.computer.system()
+
+    def writePort(self, data: Sequence[int]) -> int:
+        self.computer.check("send")
+        return super().writePort(data)
+
+    def readPort(self, length: int) -> bytes:
+        self.computer.check("receive")
+        return super().readPort(length)
+
+
+class FaultyComputer(Computer):
+    """This computer with its system clock off by :attr:`stepped` and an adapter that can fail."""
 
     stepped = 0.0
     """Offset of the clock [s]."""
+    failing: frozenset[str] = frozenset()
+    """Calls of the adapter that fail: "open", "send", "receive"."""
+    trouble: TransportError | None = None
+    """The error of these calls."""
+
+    def check(self, call: str) -> None:
+        """Raise the error of a call that fails."""
+        if call in self.failing and self.trouble is not None:
+            raise self.trouble
 
     def system(self) -> float:
         return super().system() + self.stepped
 
     def open_bus(self, params: BusParams) -> CanBus:
-        bus = super().open_bus(params)
-        receive = bus.receive
-
-        def stamped(timeout: float) -> tuple[Frame, float] | None:
-            received = receive(timeout)
-            return None if received is None else (received[0], received[1] + self.stepped)
-
-        bus.receive = stamped  # type: ignore[method-assign]
+        self.check("open")
+        bus = AdapterBus(params)
+        bus.computer = self
         return bus
+
+    def open_line(self, bus: BusParams, motors: MotorParams, patience: float) -> AdapterLine:
+        """As :class:`dexstack.hand.leap.line.SerialLine`."""
+        self.check("open")
+        line = AdapterLine(bus, motors, patience)
+        line.computer = self
+        return line
+
+
+def name_of(hardware: str) -> str:
+    """Return the name under which the model of an Allegro or LEAP hand is loaded."""
+    return "leap_right" if hardware == LEAP else "right"
+
+
+def model_of(hardware: str) -> HandModel:
+    """Return the model of an Allegro hand of a generation, or of a LEAP hand."""
+    return load_hand(name_of(hardware))
+
+
+def link_to(hardware: str, bus: BusParams, params: CanHandParams, computer: FaultyComputer) -> BusHand:
+    """Return a driver's link to a hand."""
+    params = replace(params, realtime_priority=DRIVER_PRIORITY)
+    if hardware == LEAP:
+        return LeapHand(model_of(hardware), bus, params, None, computer.open_line)
+    return CanHand("right", bus, replace(params, hardware=hardware), computer)
 
 
 @dataclass
@@ -82,7 +151,7 @@ class Rig:
     driver: HandDriver
     target: Callable[[float], Any]
     """Joint angles to command at a time [s]."""
-    computer: SteppedComputer
+    computer: FaultyComputer
     silent: bool = False
     """Send no commands."""
     stamp: Callable[[float], float] | None = None
@@ -115,8 +184,10 @@ class Rig:
 _channels = itertools.count(1)
 
 
-def new_bus() -> BusParams:
+def new_bus(hardware: str = "V4") -> BusParams:
     """Return a bus of this process that no other rig is on."""
+    if hardware == LEAP:
+        return BusParams("pty", f"{tempfile.gettempdir()}/dexstack-leap-{os.getpid()}-{next(_channels)}")
     return BusParams("udp_multicast", f"239.77.{os.getpid() & 255}.{next(_channels)}:6600")
 
 
@@ -133,17 +204,18 @@ def state_folder() -> tempfile.TemporaryDirectory[str]:
 @contextlib.contextmanager
 def rig(hardware: str = "V4", *arguments: str) -> Iterator[Rig]:
     """Run a hand that is enabled and moves."""
-    model, bus = load_hand("right"), new_bus()
+    model, bus = model_of(hardware), new_bus(hardware)
     middle = np.clip(model.home, model.lower + 0.25, model.upper - 0.25)
     phase = np.arange(model.home.size)
     end = threading.Event()
-    with emulated_hand(bus, "--emulated-hardware", hardware, *arguments) as hand, state_folder() as folder:
-        params = CanHandParams(hardware=hardware, realtime_priority=DRIVER_PRIORITY, calibration_dir=folder)
-        computer = SteppedComputer()
+    if hardware != LEAP:
+        arguments = ("--emulated-hardware", hardware, *arguments)
+    with emulated_hand(bus, *arguments) as hand, state_folder() as folder:
+        computer = FaultyComputer()
+        link = link_to(hardware, bus, CanHandParams(calibration_dir=folder), computer)
+        watch = wiring_of(model).watch(WatchParams())
         driver = HandDriver(
-            CanHand("right", bus, params, computer),
-            ServoLaw(model, ServoParams(command_timeout=0.1)),
-            store=StateFile(folder, SERIAL),
+            link, ServoLaw(model, ServoParams(), watch=watch), store=StateFile(folder, SERIAL)
         )
         result = Rig(hand, driver, lambda t: middle + 0.2 * np.sin(2 * np.pi * 0.7 * t + phase), computer)
 

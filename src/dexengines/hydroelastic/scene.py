@@ -12,9 +12,9 @@ from dexengines.collision import Geom, body_name
 from dexengines.errors import EngineError
 from dexengines.forces import bare, contactless
 from dexengines.hydroelastic import shapes
-from dexengines.hydroelastic.discrete import Symmetry
 from dexengines.hydroelastic.fields import CompliantMesh, RigidMesh
 from dexengines.hydroelastic.meshing import compliant_mesh
+from dexengines.hydroelastic.placement import Symmetry
 from dexengines.hydroelastic.problem import LAGGED, SAP, SolveStatus
 from dexengines.hydroelastic.system import JOINTS, Geometry, HydroelasticSystem, moved
 from dexengines.materials import Materials
@@ -65,18 +65,26 @@ class HydroelasticScene(Scene):
             raise EngineError(
                 f"parameter 'scheme' of the hydroelastic engine must be {known}, got {scheme!r}"
             )
-        geometries = [
-            Geometry(
-                name=g.name,
-                body=body_name(model, g.body),
-                mesh=moved(geom_mesh(g, g.name in whole), g.R, g.p),
-                friction=g.friction,
-                symmetry=_symmetry(g),
-                frame=np.vstack([g.R.T, g.p]),
-                relaxation_time=g.material.relaxation_time,
+        geometries = []
+        for g in self.collision.geoms:
+            try:
+                mesh = geom_mesh(g, g.name in whole)
+            except EngineError:
+                if g.name not in whole or g.material.tets is not None:
+                    raise
+                mesh = geom_mesh(g)
+                self.notes += (f"the mesh of geom '{g.name}' cannot be filled and collides as its hull",)
+            geometries.append(
+                Geometry(
+                    name=g.name,
+                    body=body_name(model, g.body),
+                    mesh=moved(mesh, g.R, g.p),
+                    friction=g.friction,
+                    symmetry=_symmetry(g),
+                    frame=np.vstack([g.R.T, g.p]),
+                    relaxation_time=g.material.relaxation_time,
+                )
             )
-            for g in self.collision.geoms
-        ]
         pairs, inertance = self.collision.pairs, self._forces.inertance
         self.system = HydroelasticSystem(
             contactless(bare(model)), geometries, SCHEMES[scheme], pairs, inertance

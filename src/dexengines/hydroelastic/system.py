@@ -18,17 +18,9 @@ from dexengines.collision import Pair, body_name, touching_bodies
 from dexengines.couplings import entries
 from dexengines.errors import EngineError
 from dexengines.features import refuse
-from dexengines.hydroelastic.discrete import (
-    BUNDLE,
-    TOO_MANY_PAIRS,
-    Bundle,
-    State,
-    Static,
-    Symmetry,
-    make_contacts,
-    velocity_step,
-)
+from dexengines.hydroelastic.discrete import BUNDLE, TOO_MANY_PAIRS, Bundle, velocity_step
 from dexengines.hydroelastic.fields import CompliantMesh, RigidMesh
+from dexengines.hydroelastic.placement import State, Static, Symmetry, make_contacts
 from dexengines.hydroelastic.problem import LAGGED, SolveStatus, make_problem, make_workspace
 from dexengines.hydroelastic.surface import query
 from dexengines.hydroelastic.workspace import LOAD_ANGLE, workspace
@@ -54,13 +46,13 @@ class Geometry:
     """In the body's frame."""
     friction: float
     """Coefficient of friction; the larger of two surfaces counts."""
+    relaxation_time: float = 0.0
+    """τ of the velocity-level dissipation [s]; the sum of two bodies counts."""
     symmetry: Symmetry = Symmetry.NONE
     """… of the field that the mesh approximates"""
     frame: np.ndarray = field(default_factory=lambda: np.vstack([np.eye(3), np.zeros(3)]))
     """(4, 3) rows: three orthonormal axes of which the last is that of the symmetry, and a point on
     it, in the body's frame"""
-    relaxation_time: float = 0.0
-    """τ of the velocity-level dissipation [s]; the sum of two bodies counts."""
 
 
 def moved(mesh: CompliantMesh | RigidMesh, R_BG: np.ndarray, p_BG: np.ndarray) -> CompliantMesh | RigidMesh:

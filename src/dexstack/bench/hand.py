@@ -60,15 +60,16 @@ class HandTiming(NamedTuple):
 
 
 class EmulatedHandProcess:
-    """An emulated Allegro hand in its own process; a context manager.
+    """An emulated hand in its own process; a context manager.
 
     Args:
-        bus: the bus to join.
-        arguments: further arguments of ``python -m dexstack.hand.emulated.allegro``.
+        bus: the bus to join, of a LEAP hand a pseudo-terminal.
+        arguments: further arguments of ``python -m dexstack.hand.emulated.allegro`` or ``.leap``.
     """
 
     def __init__(self, bus: BusParams, *arguments: str) -> None:
-        command = [sys.executable, "-m", "dexstack.hand.emulated.allegro"]
+        family = "leap" if bus.interface == "pty" else "allegro"
+        command = [sys.executable, "-m", f"dexstack.hand.emulated.{family}"]
         command += ["--interface", bus.interface, "--channel", bus.channel]
         command += ["--emulator-priority", str(EMULATOR_PRIORITY), *arguments]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -52,6 +52,18 @@ def add_hand_arguments(p: argparse.ArgumentParser) -> None:
     )
 
 
+def add_gravity_argument(p: argparse.ArgumentParser) -> None:
+    """Add the argument for a palm that is not mounted as in the model."""
+    p.add_argument(
+        "--gravity",
+        type=float,
+        nargs=3,
+        default=(0.0, 0.0, -9.81),
+        metavar=("X", "Y", "Z"),
+        help="gravity in the hand's world, in which the palm is fixed, of a palm at another angle [m/s²]",
+    )
+
+
 def the_hand(args: argparse.Namespace, *, guard: bool = True) -> BusHand:
     """Return the hand of the arguments; an emulated one is in simulated time, which advances only
     while the caller waits for it.

@@ -124,6 +124,16 @@ class BusHand(ABC):
     def _status(self) -> dict[str, Any]:
         """Return the values of :meth:`status` that only this kind of bus has."""
 
+    @property
+    def latched(self) -> list[str]:
+        """Names of the motors that :meth:`identify` found switched off by their own protection until a
+        reboot."""
+        return []
+
+    def reboot(self) -> None:  # noqa: B027
+        """Reboot the :attr:`latched` motors, whose cause a person has removed. Raises HandFault for
+        motors that stay in trouble."""
+
     # --- start and end
 
     def open(self) -> None:

@@ -18,7 +18,7 @@ hand and from joint to joint, so the mobility is compared with the model only to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,6 +113,7 @@ def commission(
     hand: HandModel,
     joints: Iterable[int] = range(JOINTS),
     announce: Callable[[int], None] = lambda joint: None,
+    gravity: Sequence[float] | np.ndarray | None = None,
 ) -> list[JointResult]:
     """Move the joints of a started hand one after the other.
 
@@ -122,6 +123,7 @@ def commission(
         joints: which; with all of them the mobilities are compared, too.
         announce: called with every joint before it moves: two joints whose motors *and* encoders
             are swapped obey their torques, and only a person sees that the wrong one moves.
+        gravity: as for :class:`GravityCompensation`, of a palm that is not mounted as in the model.
 
     Returns:
         The measurements in the order of the joints.
@@ -130,7 +132,7 @@ def commission(
         Miswired: the diagnosis.
         HandFault: the link failed.
     """
-    run = _Run(link, hand)
+    run = _Run(link, hand, gravity)
     run.settle()
     for joint in sorted(joints, key=lambda j: (j // FINGERS, -j)):
         announce(joint)
@@ -198,9 +200,9 @@ class _Push:
 class _Run:
     """Commissioning of one hand."""
 
-    def __init__(self, link: Link, hand: HandModel) -> None:
+    def __init__(self, link: Link, hand: HandModel, gravity: Sequence[float] | np.ndarray | None) -> None:
         self._link, self._hand = link, hand
-        self._gravity = GravityCompensation(hand)
+        self._gravity = GravityCompensation(hand, gravity)
         self._tau = np.zeros(hand.lower.size)
         self.results: dict[int, JointResult] = {}
         self._held: list[int] = []

@@ -36,6 +36,22 @@ class HandParams:
         "node names that may take joint_command from each other, highest priority first; others have "
         "the lowest",
     )
+    vendor_names: bool = param(
+        False,
+        "publish vendor/joint_states too, and take joint_command also under the names of the vendor's "
+        "driver, ah_joint00 … ah_joint33 (Allegro)",
+    )
+    gravity: tuple[float, ...] = param(
+        (0.0, 0.0, -9.81),
+        "gravity in the hand's world, in which the palm is fixed [m/s²]; for a palm mounted at another angle",
+        -20.0,
+        20.0,
+    )
+    gravity_frame: str = param(
+        "",
+        "frame on /tf whose z axis points up, which gives the direction of gravity for a hand that turns; "
+        "empty: gravity",
+    )
     hold_time: float = param(60.0, "how long the hand holds after success [s]", 1.0, 3600.0)
     hold_temperature: int = param(60, "temperature of a sensor that ends holding [°C]", 20, 100)
     state_dir: str = param("", "folder of the hands' states, in memory; empty: /dev/shm/dexstack-UID")

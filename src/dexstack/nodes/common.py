@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
 from rclpy.client import Client
 from rclpy.clock import Clock, ClockType
 from rclpy.exceptions import (
@@ -47,8 +48,10 @@ from rclpy.subscription import Subscription
 from dexstack.config import param
 from dexstack.errors import ConfigError
 from dexstack.nodes.blocks import BlockNode
+from dexstack.nodes.frames import FrameListener
 from dexstack.nodes.silence import QUIET, silence
-from dexstack.nodes.wire import REPORTS, Newest, set_stamp
+from dexstack.nodes.wire import REPORTS, WORLD, BadMessage, Newest, PoseSample, read_any_pose, set_stamp
+from dexstack.perception.se3 import Transform
 
 V = TypeVar("V")
 
@@ -120,6 +123,7 @@ class StackNode(BlockNode):
         """Time and reason of the last dropped message by topic."""
         self._logged: dict[str, float] = {}
         self._silence, self._active_since = "", math.inf
+        self._frames: FrameListener | None = None
         self.time = 0.0
         """Newest time seen in messages [s]; stamp of the diagnostics."""
         self.ended = threading.Event()
@@ -189,6 +193,23 @@ class StackNode(BlockNode):
         """Return a subscription for the worker; messages that ``decode`` rejects are counted and
         reported."""
         return Newest(self, msg_type, topic, qos, decode, self.drop)
+
+    def read_pose(self, message: PoseStamped | PoseWithCovarianceStamped) -> PoseSample:
+        """Return a pose in the world frame with a unit quaternion, converted from any frame on ``/tf``
+        at the pose's stamp. The first message in another frame starts to listen there.
+
+        Raises:
+            BadMessage: an invalid pose, or a frame whose pose at that time is not known.
+        """
+        sample, frame = read_any_pose(message), message.header.frame_id.lstrip("/")
+        if frame in (WORLD, ""):
+            return sample
+        try:
+            self._frames = self._frames or FrameListener(self)
+            X_WF = self._frames.pose(WORLD, frame, sample.t)
+        except ConfigError as error:
+            raise BadMessage(f"frame '{frame[:40]}', '{WORLD}' expected: {error}") from None
+        return sample._replace(pose=X_WF.compose(Transform.of_pose(sample.pose)).pose)
 
     def drop(self, topic: str, reason: str) -> None:
         """Count and log a message that was not used."""

@@ -27,7 +27,6 @@ from dexstack.nodes.wire import (
     JointReader,
     WaitSet,
     contacts_message,
-    read_pose,
 )
 from dexstack.process.compilation import use_compilation_cache
 from dexstack.process.history import JointHistory
@@ -45,7 +44,7 @@ class ContactDetectorNode(SceneNode):
         self._detector = ContactDetector(robot, obj, self.params(DetectorParams))
         # Compile now, not in the loop.
         self._detector.detect(np.array([0.0, 0.0, 0.1, 1.0, 0.0, 0.0, 0.0]), robot.home)
-        self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
+        self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, self.read_pose)
         self._joints = self.newest(
             JointState, "joint_states", RECENT, JointReader(robot.joint_names, "position")
         )

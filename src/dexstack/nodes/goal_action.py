@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rclpy.action import ActionServer, CancelResponse
 
 from dexstack.nodes.awaited import Awaited
-from dexstack.nodes.wire import BadMessage, read_pose, set_stamp
+from dexstack.nodes.wire import BadMessage, set_stamp
 
 if TYPE_CHECKING:
     from dexstack.nodes.task import TaskNode
@@ -43,7 +43,7 @@ class GoalAction:
         """Pursue one goal to its end and return the result."""
         follower = Follower(self._node, handle, self._kind.Feedback)
         try:
-            taken = self._node.reach(read_pose(handle.request.goal), follower)
+            taken = self._node.reach(self._node.read_pose(handle.request.goal), follower)
         except BadMessage:
             taken = False
         if not taken:

@@ -38,9 +38,10 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from dexstack.errors import ConfigError
+from dexstack.hand.allegro.names import vendor_names
 from dexstack.hand.commissioning import check_commissioned
 from dexstack.hand.driver import Command, HandDriver
-from dexstack.hand.link import FaultKind, Feedback, HandFault, Link
+from dexstack.hand.link import FaultKind, HandFault, Link
 from dexstack.hand.links import Settings, link_to, wiring_of
 from dexstack.hand.params import BusParams, CanHandParams, HandParams, MotorParams
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams, first_widened_limit
@@ -49,16 +50,16 @@ from dexstack.hand.watch import UNWATCHED, WatchParams
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import ERROR, EXIT_CONFIG, OK, PATIENCE, SEVERE, WARN, WARNING, StackNode, run_node
+from dexstack.nodes.frames import FrameListener
 from dexstack.nodes.joint_commands import JointCommands
+from dexstack.nodes.topic_link import TopicLink
 from dexstack.nodes.wire import (
     LATCHED,
     SENSOR,
-    SERVO,
     STATE,
+    WORLD,
     BadMessage,
-    JointReader,
     JointWriter,
-    WaitSet,
     answered,
 )
 
@@ -68,43 +69,13 @@ FAULT_CHECK = 0.2
 """Time between two checks whether the worker ended because of a fault [s]."""
 PHASE_EVERY = 16
 """Turns between two checks of the state of the rollout."""
+GRAVITY_EVERY = 16
+"""Turns between two looks for the direction of gravity."""
+GRAVITY_LAG = 0.1
+"""Age of that direction, by which the poses of an arm have arrived [s]."""
 ADJUST_TIMEOUT = 1.0
 STOP_TIMEOUT = 1.0
 ENABLE_TIMEOUT = 5.0
-
-
-class TopicLink(Link):
-    """A simulated hand, which is always ready: feedback and torques as topics, on simulated time."""
-
-    def __init__(self, node: StackNode, names: Sequence[str]) -> None:
-        self._feedback = node.newest(JointState, "hand/feedback", SERVO, JointReader(names, "position"))
-        self._wait = WaitSet(node, self._feedback)
-        self._torque = JointWriter(names, "effort")
-        self._to_simulator = node.create_publisher(JointState, "hand/torque", SERVO)
-        self._t = 0.0
-
-    def read(self, timeout: float) -> Feedback | None:
-        self._wait.wait(timeout)
-        sample = self._feedback.take()
-        if sample is None:
-            return None
-        self._t = sample.t
-        return Feedback(sample.t, sample.t, sample.values)
-
-    def write(self, tau: np.ndarray) -> None:
-        self._torque.effort[:] = tau
-        self._to_simulator.publish(self._torque.at(self._t))
-
-    def servo_off(self) -> None:
-        self.write(np.zeros_like(self._torque.effort))
-
-    close = servo_off
-
-    def from_stamp(self, stamp: float) -> float:
-        return stamp
-
-    def status(self) -> dict[str, Any]:
-        return {}
 
 
 class HandNode(StackNode):
@@ -136,9 +107,17 @@ class HandNode(StackNode):
         self._by_person = p.consent == "person" or (bus.hardware and p.consent == "")
         self._hand = load_hand(p.hand)
         names = self._hand.joint_names
-        self._gravity = GravityCompensation(self._hand)
+        self._gravity = GravityCompensation(self._hand, p.gravity)
+        self._gravity_trouble = ""
+        if p.gravity_frame:
+            self._frames = self._frames or FrameListener(self)
+        vendor = vendor_names(self._hand) if p.vendor_names else {}
         self._commands = JointCommands(
-            self, names, p.command_owners.split(), self.params(ServoParams).command_timeout
+            self,
+            names,
+            p.command_owners.split(),
+            self.params(ServoParams).command_timeout,
+            {theirs: own for own, theirs in vendor.items()},
         )
         self._phases = self.newest(String, "rollout/state", LATCHED, read_phase)
         watch = self._watch(self.params(WatchParams))
@@ -147,6 +126,9 @@ class HandNode(StackNode):
         self._state = JointWriter(names, "position", "velocity", "effort")
         self._applied = JointWriter(names, "position")
         self._to_state = self.create_publisher(JointState, "joint_states", STATE)
+        self._vendor_names, self._to_vendor = list(vendor.values()), None
+        if vendor:
+            self._to_vendor = self.create_publisher(JointState, "vendor/joint_states", STATE)
         self._to_applied = self.create_publisher(JointState, "hand/applied_command", SENSOR)
         self.create_service(Trigger, "~/enable", self._on_enable)
         self.create_service(
@@ -233,10 +215,17 @@ class HandNode(StackNode):
         self._moved |= output.mode is not ServoMode.LIMP
         state = self._state
         state.position[:], state.velocity[:], state.effort[:] = q, output.qd, output.tau
-        self._to_state.publish(state.at(stamp))
+        message = state.at(stamp)
+        self._to_state.publish(message)
+        if self._to_vendor is not None:
+            own, message.name = message.name, self._vendor_names
+            self._to_vendor.publish(message)
+            message.name = own
         if self._ticks % self.params(HandParams).applied_command_every == 0:
             self._applied.position[:] = output.q_applied
             self._to_applied.publish(self._applied.at(stamp))
+        if self._ticks % GRAVITY_EVERY == 0 and self.params(HandParams).gravity_frame:
+            self._find_gravity(stamp)
         if self._ticks % PHASE_EVERY == 0 and (phase := self._phases.take()) is not None:
             self._note_phase(phase)
         self._ticks += 1
@@ -263,7 +252,9 @@ class HandNode(StackNode):
         values.update({f"fault {kind}": count for kind, count in driver.fault_counts.items()})
         values.update(driver.link.status())
         values["command_owner"] = self._commands.name(self._commands.arbiter.owner)
-        warnings = [w for w in (self._commands.conflict(self.time), values.get("warning")) if w]
+        warnings = [
+            w for w in (self._commands.conflict(self.time), values.get("warning"), self._gravity_trouble) if w
+        ]
         if driver.fault is not None:
             values.update({"fault": driver.fault.kind.value, "remedy": driver.fault.remedy})
             return (ERROR if driver.state is HandState.FAULT else WARN), str(driver.fault), values
@@ -289,6 +280,18 @@ class HandNode(StackNode):
         return "" if self._driver is None else str(self._driver.link.status().get("serial", ""))
 
     # --- inside
+
+    def _find_gravity(self, t: float) -> None:
+        """Take the direction of gravity from ``/tf``; without it, keep the last one."""
+        p = self.params(HandParams)
+        assert self._frames is not None
+        try:
+            up = self._frames.pose(WORLD, p.gravity_frame, t - GRAVITY_LAG).R[:, 2]
+        except ConfigError as error:
+            self._gravity_trouble = f"the last known direction of gravity is used: {error}"
+            return
+        self._gravity.acceleration = -float(np.linalg.norm(p.gravity)) * up
+        self._gravity_trouble = ""
 
     def _watch(self, watch: WatchParams) -> WatchParams:
         """Return the limits of the watch for this hand. A simulated hand has no encoders that could

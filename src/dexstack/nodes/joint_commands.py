@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sensor_msgs.msg import JointState
@@ -26,12 +26,20 @@ class JointCommands:
         names: the hand's joint names.
         owners: node names in descending priority; all others have the lowest.
         lease: see :class:`Arbiter`.
+        aliases: other names of joints that commands may use, with the hand's.
     """
 
-    def __init__(self, node: StackNode, names: Sequence[str], owners: Sequence[str], lease: float) -> None:
+    def __init__(
+        self,
+        node: StackNode,
+        names: Sequence[str],
+        owners: Sequence[str],
+        lease: float,
+        aliases: Mapping[str, str],
+    ) -> None:
         self._node = node
         self._owners = list(owners)
-        self._read = JointReader(names, "position", finite=False)
+        self._read = JointReader(names, "position", finite=False, aliases=aliases)
         # deep enough that two publishers do not overwrite each other's messages between two turns
         self._messages = node.newest(JointState, TOPIC, STATE, self._read)
         self.arbiter = Arbiter(lease)

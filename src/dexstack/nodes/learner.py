@@ -38,7 +38,7 @@ from dexstack.nodes.common import EXIT_FAILED, OK, PATIENCE, WARN, run_node, yie
 from dexstack.nodes.console import read_state
 from dexstack.nodes.scene import SceneNode
 from dexstack.nodes.theta import THETA_TOPIC, theta_message
-from dexstack.nodes.wire import COMMAND, LATCHED, RECENT, SENSOR, JointReader, PoseSample, WaitSet, read_pose
+from dexstack.nodes.wire import COMMAND, LATCHED, RECENT, SENSOR, JointReader, PoseSample, WaitSet
 from dexstack.process.compilation import use_compilation_cache
 from dexstack.process.history import JointHistory, JointSample
 
@@ -131,7 +131,7 @@ class LearnerNode(SceneNode):
         self._learner.warm_up(at_rest(pose, q, self._detector.detect(pose, q)))
         self._buffer = RingBuffer(self.params(LearnerParams).buffer)
         names = self._robot.joint_names
-        self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
+        self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, self.read_pose)
         self._joints = self.newest(JointState, "joint_states", RECENT, JointReader(names, "position"))
         self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(names, "position"))
         self._states = self.newest(String, "rollout/state", LATCHED, read_state)

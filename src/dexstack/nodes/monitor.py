@@ -49,7 +49,6 @@ from dexstack.nodes.wire import (
     WaitSet,
     fill_pose,
     read_contacts,
-    read_pose,
 )
 from dexstack.plants import PLANTS
 from dexstack.process.history import JointSample
@@ -86,9 +85,9 @@ class MonitorNode(SceneNode):
         p = self.params(MonitorParams)
         robot, obj, _ = self.make_task().setup()
         names = robot.joint_names
-        self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
+        self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, self.read_pose)
         self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(names, "position"))
-        self._goals = self.newest(PoseStamped, "task/goal", LATCHED, read_pose)
+        self._goals = self.newest(PoseStamped, "task/goal", LATCHED, self.read_pose)
         self._contacts = self.newest(PointCloud2, "contacts", SENSOR, read_contacts)
         self._predictions = self.newest(MarkerArray, "mpc/prediction", COMMAND, read_path)
         self._states = self.newest(String, "rollout/state", LATCHED, read_state)

@@ -60,7 +60,6 @@ from dexstack.nodes.wire import (
     PoseSample,
     WaitSet,
     read_contacts,
-    read_pose,
 )
 from dexstack.process.compilation import run_concurrently, use_compilation_cache
 from dexstack.process.history import JointHistory
@@ -141,9 +140,9 @@ class MpcNode(SceneNode):
         names = robot.joint_names
         # Before compiling, so that all subscribers know the publishers when the first command comes.
         self._contacts = self.newest(PointCloud2, "contacts", SENSOR, read_contacts)
-        self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", RECENT, read_pose)
+        self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", RECENT, self.read_pose)
         self._joints = self.newest(JointState, "joint_states", RECENT, JointReader(names, "position"))
-        self._goals = self.newest(PoseStamped, "task/goal", LATCHED, read_pose)
+        self._goals = self.newest(PoseStamped, "task/goal", LATCHED, self.read_pose)
         reader = ThetaReader(obj.name, robot.name, self.params(MpcParams).step, len(names))
         self._thetas = self.newest(String, THETA_TOPIC, LATCHED, reader)
         self._wait = WaitSet(self, self._contacts)

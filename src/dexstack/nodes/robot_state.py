@@ -36,9 +36,9 @@ from dexstack.nodes.wire import (
     PoseSample,
     WaitSet,
     fill_pose,
-    read_pose,
     set_stamp,
 )
+from dexstack.perception.se3 import Transform
 
 _COLOURS = (0.85, 0.65, 0.25, 1.0), (0.2, 0.7, 0.35, 0.3)
 """Red, green, blue and opacity of the object and of its goal."""
@@ -53,6 +53,11 @@ class RobotStateParams:
     links: bool = param(
         True, "publish robot_description and the frames of links; false: robot_state_publisher does"
     )
+    world_on_palm: bool = param(
+        False,
+        "publish world as a child of palm, whose pose comes from an arm's frames; false: palm as a child of "
+        "world, where it is fixed",
+    )
     rate: float = param(30.0, "largest rate of messages on /tf in message time [Hz]", 1.0, 400.0)
 
 
@@ -66,12 +71,12 @@ class RobotStateNode(StackNode):
         p = self.params(RobotStateParams)
         hand = load_hand(p.hand)
         self._tree, self._prefix = FrameTree(hand), frame_prefix(self)
-        self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
+        self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, self.read_pose)
         self._joints = self.newest(
             JointState, "joint_states", SENSOR, JointReader(hand.joint_names, "position")
         )
         self._wait = WaitSet(self, self._joints)
-        self._goals = self.newest(PoseStamped, "task/goal", LATCHED, read_pose)
+        self._goals = self.newest(PoseStamped, "task/goal", LATCHED, self.read_pose)
         self._to_markers = self.create_publisher(MarkerArray, "object_markers", COMMAND)
         self._markers = [object_marker(load_object(p.object), k, rgba) for k, rgba in enumerate(_COLOURS)]
         self._links = p.links
@@ -95,7 +100,11 @@ class RobotStateNode(StackNode):
         if self._to_description is not None:
             self._to_description.publish(self._description)
         if self._to_static is not None:
-            fixed = self._tree.fixed if self._links else self._tree.mount
+            mount, *fixed = self._tree.fixed if self._links else self._tree.mount
+            if self.params(RobotStateParams).world_on_palm:
+                X_PW = Transform.of_pose([*mount.p, *mount.quat]).inverse
+                mount = Frame(mount.name, mount.parent, X_PW.p, X_PW.pose[3:])
+            fixed = [mount, *fixed]
             self._to_static.publish(frames_message(self._message, 0.0, fixed, self._prefix))
 
     def work(self) -> None:

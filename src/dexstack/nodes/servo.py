@@ -14,8 +14,8 @@ import numpy as np
 from sensor_msgs.msg import JointState
 
 from dexstack.nodes.common import OK, PATIENCE, WARN, run_node
-from dexstack.nodes.hand import TopicLink
 from dexstack.nodes.scene import SceneNode
+from dexstack.nodes.topic_link import TopicLink
 from dexstack.nodes.wire import COMMAND, STATE, JointReader, JointWriter
 
 

@@ -55,7 +55,6 @@ from dexstack.nodes.wire import (
     WaitSet,
     answered,
     fill_pose,
-    read_pose,
     set_stamp,
 )
 from dexstack.tasks.base import Goal
@@ -82,12 +81,12 @@ class TaskNode(SceneNode):
         p = self.params(TaskNodeParams)
         self._task = self.make_task()
         self._object_start = self._task.start()
-        self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
+        self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, self.read_pose)
         self._commands = self.newest(
             JointState, "joint_command", COMMAND, JointReader(self._task.robot().joint_names, "position")
         )
         self._wait = WaitSet(self, self._poses)
-        self._asked_for = self.newest(PoseStamped, "goal_pose", COMMAND, read_pose)
+        self._asked_for = self.newest(PoseStamped, "goal_pose", COMMAND, self.read_pose)
         self._to_goal = self.create_publisher(PoseStamped, "task/goal", LATCHED)
         self._to_state = self.create_publisher(String, "rollout/state", LATCHED)
         self._to_error = self.create_publisher(Float64, "rollout/error", COMMAND)

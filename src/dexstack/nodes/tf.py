@@ -6,7 +6,6 @@ robot_state_publisher does with its ``frame_prefix``; only ``world`` is common t
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,20 +13,12 @@ from geometry_msgs.msg import TransformStamped
 from rclpy.node import Node
 
 from dexstack.model.frames import Frame
+from dexstack.nodes.frames import tf_message as tf_message
 from dexstack.nodes.wire import WORLD, set_stamp
 from dexstack.perception.se3 import Transform
 
 OBJECT = "object"
 """Name of the object's frame."""
-
-
-def tf_message() -> Any:
-    """Return the message type TFMessage; None if tf2_msgs is not installed."""
-    if importlib.util.find_spec("tf2_msgs") is None:
-        return None
-    from tf2_msgs.msg import TFMessage
-
-    return TFMessage
 
 
 def frame_prefix(node: Node) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -240,10 +240,19 @@ class JointReader:
         names: the hand's joint names.
         field: ``position``, ``velocity`` or ``effort``.
         finite: reject messages with a non-finite entry.
+        aliases: other names of joints, with the hand's.
     """
 
-    def __init__(self, names: Sequence[str], field: str, *, finite: bool = True) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        field: str,
+        *,
+        finite: bool = True,
+        aliases: Mapping[str, str] | None = None,
+    ) -> None:
         self._names = list(names)
+        self._aliases = aliases or {}
         self._field = field
         self._finite = finite
         self._seen: list[str] | None = self._names
@@ -265,14 +274,15 @@ class JointReader:
         )
 
     def _learn_order(self, names: list[str]) -> None:
-        place = {name: i for i, name in enumerate(names)}
-        for name in names:
+        own = [self._aliases.get(name, name) for name in names]
+        place = {name: i for i, name in enumerate(own)}
+        for name in own:
             if name not in self._names:
                 raise BadMessage(f"unknown joint '{name[:40]}'")
         if len(place) != len(names) or len(names) != len(self._names):
             raise BadMessage(f"{len(names)} joint names, each of the hand's {len(self._names)} expected once")
         self._seen = names
-        self._order = None if names == self._names else np.array([place[name] for name in self._names])
+        self._order = None if own == self._names else np.array([place[name] for name in self._names])
 
 
 class JointWriter:
@@ -308,6 +318,11 @@ def check_frame(message: Any) -> None:
 def read_pose(message: PoseStamped | PoseWithCovarianceStamped) -> PoseSample:
     """Return a pose in the world frame with a unit quaternion."""
     check_frame(message)
+    return read_any_pose(message)
+
+
+def read_any_pose(message: PoseStamped | PoseWithCovarianceStamped) -> PoseSample:
+    """Return a pose in the frame of its message with a unit quaternion."""
     pose = message.pose if isinstance(message, PoseStamped) else message.pose.pose
     p, q = pose.position, pose.orientation
     values = np.array([p.x, p.y, p.z, q.w, q.x, q.y, q.z])

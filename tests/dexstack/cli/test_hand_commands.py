@@ -76,6 +76,18 @@ def test_a_miswired_hand_is_not_called_good(dexstack, tmp_path, wiring, name):
             "motor 2 (if_pip) reports: overload",
             "off and on",
         ),
+        (
+            (*emulated("--failing-motor 2", hand=LEAP), "--reboot"),
+            "reboot",
+            "not allowed to reboot motor 2 (if_pip)",
+            "--yes",
+        ),
+        (
+            (*emulated("--failing-motor 2", hand=LEAP), "--reboot", "--yes"),
+            "reboot",
+            "motor 2 (if_pip) reports: overload",
+            "off and on",
+        ),
         (emulated("--latency 0.016", hand=LEAP), "stream", "nothing from all motors", "latency_timer"),
         (emulated("--corrupt 0.01", hand=LEAP), "stream", "complete sets", "latency_timer"),
         (emulated(), "motion", "not allowed to move", "--yes"),

@@ -59,6 +59,11 @@ def test_ros2_control_commands_every_joint_once_within_the_hands_limits(made):
     given = read(folder, "ros2_controllers.yaml")
     assert given["/robot/joint_trajectory"]["ros__parameters"]["joints"] == list(hand.joint_names)
     assert "joint_trajectory" in given["/robot/controller_manager"]["ros__parameters"]
+    constraints = given["/robot/joint_trajectory"]["ros__parameters"]["constraints"]
+    assert constraints.pop("goal_time") > 0.0 and constraints.pop("stopped_velocity_tolerance") == 0.0
+    assert list(constraints) == list(hand.joint_names)
+    for limits in constraints.values():
+        assert 0.0 < limits["goal"] < limits["trajectory"], "without a tolerance a limp hand succeeds"
 
 
 def test_the_fingers_of_the_srdf_cover_every_joint_once(made):
@@ -122,6 +127,24 @@ def test_pinocchio_reads_them(made, pinocchio):
         np.testing.assert_allclose(model.referenceConfigurations[name][order], q)
     np.testing.assert_allclose(model.lowerPositionLimit[order], hand.lower)
     np.testing.assert_allclose(model.velocityLimit[order], hand.velocity)
+
+
+def test_joints_have_the_vendors_names_on_request_thumb_first(tmp_path, capsys):
+    """Only the names change: the thumb's joints are joint_12.0 … 15.0 here and ah_joint00 … 03 there."""
+    for names in ("own", "vendor"):
+        assert main(["hand", "export", "left", "--names", names, "-o", str(tmp_path / names)]) == 0
+    fingers = {0: 12, 1: 0, 2: 4, 3: 8}
+    vendor = {f"ah_joint{f}{j}": f"joint_{first + j}.0" for f, first in fingers.items() for j in range(4)}
+    for own in (tmp_path / "own").iterdir():
+        text = (tmp_path / "vendor" / own.name).read_text().replace("/vendor/joint_states", "/joint_states")
+        for theirs, ours in vendor.items():
+            assert theirs in text
+            text = text.replace(f'"{theirs}"', f'"{ours}"').replace(f"- {theirs}\n", f"- {ours}\n")
+            text = text.replace(f" {theirs}:\n", f" {ours}:\n")
+        assert text == own.read_text()
+    capsys.readouterr()
+    assert main(["hand", "export", "leap_right", "--names", "vendor", "-o", str(tmp_path / "leap")]) == 2
+    assert "only Allegro hands have them" in capsys.readouterr().err
 
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path, capsys):

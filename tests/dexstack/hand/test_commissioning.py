@@ -16,7 +16,7 @@ from dexstack.hand.commissioning import (
     save_commissioning,
 )
 from dexstack.hand.emulated.lockstep import LockstepComputer
-from dexstack.hand.emulated.plant import HandPlantParams
+from dexstack.hand.emulated.plant import HandPlant, HandPlantParams
 from tests.acceptance.commissioning import FIVE_DEGREES, WRONG, random_hand, trial, wrong_trial
 from tests.dexstack.hand.emulated import HAND
 from tests.dexstack.hand.wired import PERIOD, Driven, computer
@@ -37,6 +37,17 @@ def test_a_good_hand_passes(noise):
     for r in results:
         assert np.radians(2.9) < r.moved < np.radians(4.7) and r.others < np.radians(1.0)
         assert 0.0 < r.largest_torque <= LARGEST_TORQUE and r.mobility == pytest.approx(10.0, rel=0.3)
+
+
+def test_the_limit_of_the_push_grows_by_the_weight_in_the_direction_of_gravity_given():
+    """A palm that looks down, under 2.5 g: the finger is lifted with more than without its weight."""
+    down = 2.5 * np.array([0.0, 0.0, 9.81])
+    plant = HandPlant(HAND, HandPlantParams(acceleration=down, dry_friction=0.02))
+    for gravity, lifted in ((down, True), (None, False)):
+        link = Driven(computer(plant=plant, encoder_noise=2e-4)).link
+        link.start()
+        (result,) = commission(link, HAND, (1,), gravity=gravity)
+        assert (result.largest_torque > LARGEST_TORQUE + 0.003) == lifted
 
 
 @pytest.mark.parametrize("seed", [0, 1, 5, *(pytest.param(k, marks=pytest.mark.slow) for k in (2, 3, 4))])

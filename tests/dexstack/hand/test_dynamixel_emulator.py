@@ -34,9 +34,9 @@ def write(hand: EmulatedMotors, motor: int, register: dynamixel.Register, value:
     return tell(hand, motor, Instruction.WRITE, body, t)[0].body[0]
 
 
-def read(hand: EmulatedMotors, motor: int, register: dynamixel.Register) -> int:
+def read(hand: EmulatedMotors, motor: int, register: dynamixel.Register, t: float = 0.0) -> int:
     body = register.address.to_bytes(2, "little") + register.size.to_bytes(2, "little")
-    answer = tell(hand, motor, Instruction.READ, body)[0].body
+    answer = tell(hand, motor, Instruction.READ, body, t)[0].body
     assert answer[0] & ~dynamixel.ALERT == 0
     return int.from_bytes(answer[1:], "little", signed=register.size > 1)
 
@@ -50,7 +50,8 @@ def test_registers_and_their_errors():
     assert write(hand, 3, Table.HARDWARE_ERROR, 0) == 7 and write(hand, 3, dynamixel.Register(300, 1), 0) == 7
     assert tell(hand, 3, 0x77)[0].body == b"\x02"
     assert tell(hand, 3, Instruction.REBOOT)[0].body == b"\0"
-    assert read(hand, 3, Table.TORQUE_ENABLE) == 0 and read(hand, 3, Table.OPERATING_MODE) == 5
+    assert tell(hand, 3, Instruction.PING, t=0.2) == [], "it starts"
+    assert read(hand, 3, Table.TORQUE_ENABLE, 0.4) == 0 and read(hand, 3, Table.OPERATING_MODE, 0.4) == 5
 
 
 def test_the_torque_is_what_the_goals_say():

@@ -1,5 +1,6 @@
 """The driver in front of emulated LEAP motors: start-up, torques, every fault, every way out."""
 
+import struct
 from dataclasses import replace
 
 import numpy as np
@@ -189,6 +190,48 @@ def test_every_fault_ends_with_its_name_and_the_torque_off(name):
         if kind is FaultKind.MOTOR or "motor_error" in faults:
             on.set(power_cycle=True)
         driver.recover()
+
+
+def test_a_motor_that_protected_itself_stays_off_until_a_reboot_that_a_person_asks_for():
+    on = line()
+    with Driven(on) as driver:
+        driver.push(0.2)
+        on.set(failing_motor=1, overloaded_motor=9)
+        driver.wait_fault(FaultKind.MOTOR)
+        on.set(failing_motor=-1, overloaded_motor=-1)
+        for _ in range(2):
+            with pytest.raises(HandFault, match=r"motor 0 \(if_rot\) reports: overload") as caught:
+                driver.enable()
+            assert "diagnose hand --reboot" in caught.value.remedy, "enable reboots nothing"
+        driver.link.identify()
+        assert driver.link.latched == ["motor 0 (if_rot)", "motor 8 (rf_rot)"]
+        driver.link.reboot()
+        assert driver.link.latched == [] and not on.hand.servo, "a reboot switches nothing on"
+        driver.recover()
+
+
+def test_a_reboot_does_not_hide_a_cause_that_stays():
+    on = line(failing_motor=3, motor_error=4)
+    hand = link(on)
+    hand.identify()
+    with pytest.raises(HandFault, match=r"motor 3 \(if_dip\) reports: overheating"):
+        hand.reboot()
+    on.set(missing_motor=3)
+    with pytest.raises(HandFault, match=r"motor 3 \(if_dip\) does not answer 2 s after its reboot"):
+        hand.reboot()
+    hand.close()
+
+
+def test_motors_that_swing_a_finger_are_softer_as_in_the_makers_software():
+    on = line()
+    with Driven(on):
+        pass
+    body = struct.pack("<HH", *Table.GAINS)
+    for motor, name in zip(dynamixel.MOTOR_IDS, LEAP.joint_names, strict=True):
+        on.hand.receive(encode(Packet(motor, Instruction.READ, body)), on.t)
+        (answer,) = Decoder().feed(on.hand.due(on.t + 0.1))
+        expected = (150, 0, 450) if name in ("if_rot", "mf_rot", "rf_rot") else (200, 0, 600)
+        assert tuple(np.frombuffer(answer.body[1:], "<u2")) == expected, name
 
 
 @pytest.mark.parametrize(

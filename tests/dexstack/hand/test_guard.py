@@ -117,3 +117,35 @@ def test_the_driving_process_hangs(driving):
     driving.process.send_signal(signal.SIGCONT)
     assert driving.process.stdout.readline().strip() == "guard", "the driver must learn what the guard did"
     until(lambda: not driving.hand.set()["limp"], 5.0, "the hand to be pushed again after enable")
+
+
+KEEPS_THE_PIPE = """
+    import os
+    if os.fork() == 0:  # the child has the pipe to the guard, too
+        time.sleep(20.0)
+        os._exit(0)
+"""
+
+
+def test_a_killed_driver_is_noticed_before_its_files_are_closed(emulator, bus):
+    """The kernel frees the memory of a killed process before its pipes break; here one never breaks."""
+    hand = emulator()
+    head, loop, tail = DRIVER.partition("    while True:")
+    process = subprocess.Popen(
+        [sys.executable, "-c", head + KEEPS_THE_PIPE + loop + tail, bus.channel],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        guard = int(process.stdout.readline())
+        until(lambda: not hand.set()["limp"], 5.0, "the hand to be pushed")
+        start = time.monotonic()
+        process.kill()
+        hand.wait_limp(start)
+        until(lambda: not os.path.exists(f"/proc/{guard}"), 5.0, "the guard to leave with its driver")
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()

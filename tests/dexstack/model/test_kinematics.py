@@ -78,13 +78,14 @@ def test_rotations_of_quaternions_of_any_length_are_scipys():
         np.testing.assert_allclose(quaternion_matrix(jnp.asarray(0.1 * quat)), theirs, atol=1e-6)
 
 
+@pytest.mark.parametrize("down", [None, (6.0, -5.0, 3.0)])
 @pytest.mark.parametrize("side", HANDS)
-def test_gravity_torques_equal_pinocchios(side, pinocchio):
+def test_gravity_torques_equal_pinocchios(side, down, pinocchio):
     hand = load_hand(side)
-    gravity = GravityCompensation(hand)
+    gravity = GravityCompensation(hand, down)
     model = pinocchio.buildModelFromUrdf(str(hand.urdf_path))
     R_WP = Rotation.from_quat(hand.quat_WP, scalar_first=True).as_matrix()
-    model.gravity.linear = R_WP.T @ np.array([0.0, 0.0, -9.81])
+    model.gravity.linear = R_WP.T @ (np.array([0.0, 0.0, -9.81]) if down is None else np.array(down))
     data = model.createData()
     index = [model.joints[model.getJointId(name)].idx_q for name in hand.joint_names]
     for q in random_angles(hand):

@@ -28,10 +28,11 @@ from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.model.scene import build_scene
 from dexstack.nodes import robot_state, wire
+from dexstack.nodes.frames import FrameBuffer
 from dexstack.nodes.robot_state import RobotStateNode
 from dexstack.nodes.tf import transforms
 from dexstack.nodes.wire import LATCHED, SENSOR
-from dexstack.perception.se3 import Transform
+from dexstack.perception.se3 import Transform, difference
 from docs.write_reference import _nodes as reference_nodes
 
 
@@ -106,8 +107,8 @@ def test_description_and_markers_reach_late_subscribers(domain, probe, feed):
     np.testing.assert_allclose(np.ptp(corners, axis=0), load_object("cube").size, atol=1e-6)
 
 
-@pytest.mark.parametrize("links", [True, False])
-def test_the_links_may_be_left_to_robot_state_publisher(domain, feed, monkeypatch, links):
+@pytest.mark.parametrize(("links", "on_palm"), [(True, False), (False, True)])
+def test_the_links_and_the_palm_may_be_left_to_others(domain, feed, monkeypatch, links, on_palm):
     sent: dict[str, list] = {"/tf": [], "/tf_static": []}
     # A stand-in for TFMessage, which is not on PyPI.
     monkeypatch.setattr(robot_state, "tf_message", lambda: SimpleNamespace)
@@ -119,7 +120,9 @@ def test_the_links_may_be_left_to_robot_state_publisher(domain, feed, monkeypatc
         return SimpleNamespace(publish=lambda m: sent[name].extend(m.transforms))
 
     monkeypatch.setattr(RobotStateNode, "create_publisher", create)
-    with spinning(domain, RobotStateNode, arguments=("-p", f"links:={str(links).lower()}")) as (node,):
+    settings = {"links": links, "world_on_palm": on_palm}
+    arguments = [x for name, value in settings.items() for x in ("-p", f"{name}:={str(value).lower()}")]
+    with spinning(domain, RobotStateNode, arguments=arguments) as (node,):
         assert node.autostart()
         assert ("/robot_description" in {p.topic_name for p in node.publishers}) == links
 
@@ -132,7 +135,11 @@ def test_the_links_may_be_left_to_robot_state_publisher(domain, feed, monkeypatc
     theirs = {joint.find("child").get("link") for joint in urdf.findall("joint")}
     (root,) = {link.get("name") for link in urdf.findall("link")} - theirs
     ours = {m.child_frame_id for messages in sent.values() for m in messages}
-    assert ours == {"palm", root, "object"} | (theirs if links else set())
+    assert ours == {"world" if on_palm else "palm", root, "object"} | (theirs if links else set())
+    buffer, hand = FrameBuffer(), load_hand("right")
+    buffer.note(SimpleNamespace(transforms=sent["/tf_static"]), fixed=True)
+    mounted = Transform.of_pose([*hand.p_WP, *hand.quat_WP])
+    assert np.abs(difference(buffer.pose("world", "palm", 1.0), mounted)).max() < 1e-9
 
 
 def topics(part) -> list[dict]:

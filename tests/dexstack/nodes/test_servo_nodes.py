@@ -111,6 +111,25 @@ def test_parameters_can_only_be_tightened_while_the_hand_is_driven_and_do_not_en
     assert not given("hand", "left").successful, "the hand cannot change while configured"
 
 
+def test_joints_are_read_and_commanded_under_the_vendors_names_on_request(pair):
+    hand = pair(HandNode, vendor_names=True)
+    hand.activate()
+    bench, states = Bench(hand), []
+    hand.peer.create_subscription(JointState, "vendor/joint_states", states.append, SENSOR)
+    thumb_first = [12, 13, 14, 15, *range(12)]
+    names = [f"ah_joint{f}{j}" for f in range(4) for j in range(4)]
+    moves = HAND.home + 0.1 < PUSH
+
+    def pushed() -> bool:
+        bench.to_command.publish(joint_state(bench.t, names, position=PUSH[thumb_first]))
+        return bool(np.all(bench.effort()[moves] > 0.05))
+
+    wait_until(pushed, 5, "every joint to be pushed towards its own angle")
+    wait_until(lambda: states, 5, "joint states")
+    by_name = dict(zip(states[-1].name, states[-1].position, strict=True))
+    np.testing.assert_allclose([by_name[name] for name in names], HAND.home[thumb_first], atol=2e-3)
+
+
 def test_a_second_publisher_is_named_and_takes_nothing(driven):
     hand, bench = driven
     other = rclpy.create_node("forgotten")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dexstack.cli.arguments import natural, positive_int
-from dexstack.cli.hand_access import EMULATED, add_hand_arguments, agreed, the_hand
+from dexstack.cli.hand_access import EMULATED, add_gravity_argument, add_hand_arguments, agreed, the_hand
 from dexstack.cli.output import note, publish, table
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "pictures are simulated, with a camera pose drawn from the seed.",
     )
     add_hand_arguments(p)
+    add_gravity_argument(p)
     p.add_argument(
         "--serial", default="", help="serial number of the RealSense (default: the first one found)"
     )
@@ -88,7 +89,8 @@ def run(args: argparse.Namespace) -> int:
         note("nothing was measured")
         return 1
     link = the_hand(args)
-    weight = None if args.interface == EMULATED else GravityCompensation(hand)  # the emulated one has none
+    # the emulated one has no weight
+    weight = None if args.interface == EMULATED else GravityCompensation(hand, args.gravity)
     driver = HandDriver(link, ServoLaw(hand, gravity=weight))
     take, X_PC, close = _camera(args, hand, link)
     try:

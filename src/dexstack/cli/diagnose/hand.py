@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from dexstack.cli.hand_access import add_hand_arguments, agreed, the_hand
+from dexstack.cli.hand_access import add_gravity_argument, add_hand_arguments, agreed, the_hand
 from dexstack.cli.output import note, publish, table
 
 if TYPE_CHECKING:
@@ -52,10 +52,16 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "`dexstack up hardware`. Exit code 0 only if every layer is good.",
     )
     add_hand_arguments(p)
+    add_gravity_argument(p)
     p.add_argument("--seconds", type=float, default=2.0, metavar="S", help="duration of the stream test")
     p.add_argument("--all", action="store_true", help="move every joint, and record that the hand passed")
     p.add_argument("--no-motion", action="store_true", help="leave out the last layer: nothing moves")
-    p.add_argument("--yes", action="store_true", help="do not ask before the hand moves")
+    p.add_argument(
+        "--reboot",
+        action="store_true",
+        help="ask, then reboot motors of a LEAP hand that switched themselves off (overload, heat)",
+    )
+    p.add_argument("--yes", action="store_true", help="do not ask before a reboot or a motion")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -92,6 +98,7 @@ def _walk(args: argparse.Namespace, link: BusHand) -> list[Layer]:
     steps: list[tuple[str, Callable[[], str]]] = [
         ("interface", lambda: _interface(link)),
         ("bus", lambda: _bus(link)),
+        *([("reboot", lambda: _reboot(args, link))] if args.reboot else []),
         ("identity", lambda: _identity(link)),
         ("stream", lambda: _stream(link, hand, args.seconds)),
     ]
@@ -126,6 +133,17 @@ def _bus(link: BusHand) -> str:
         if fault.kind is not FaultKind.WRONG_HAND:
             raise
     return f"a device on {link.bus} answers"
+
+
+def _reboot(args: argparse.Namespace, link: BusHand) -> str:
+    link.identify()
+    latched = ", ".join(link.latched)
+    if not latched:
+        return "no motor has to be rebooted"
+    if not agreed(args, f"{latched} switched off by itself. Was the cause removed? It is rebooted, limp."):
+        raise Broken(f"not allowed to reboot {latched}", "use --yes, or switch the hand's supply off and on")
+    link.reboot()
+    return f"rebooted {latched}"
 
 
 def _identity(link: BusHand) -> str:
@@ -189,6 +207,7 @@ def _motion(args: argparse.Namespace, link: BusHand, hand: HandModel) -> str:
         hand,
         joints,
         lambda j: note(f"now {hand.joint_names[j]} moves; if another joint does: Ctrl-C"),
+        args.gravity,
     )
     link.servo_off()
     largest, others = max(r.largest_torque for r in results), max(r.others for r in results)

@@ -27,6 +27,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument(
         "-o", "--output", type=Path, metavar="FOLDER", help="output folder (default: the hand's name)"
     )
+    p.add_argument(
+        "--names",
+        choices=("own", "vendor"),
+        default="own",
+        help="joint names: own as in the hand's URDF, vendor: ah_joint00 … of the Allegro hand's maker, for "
+        "a graph whose hand node has the parameter vendor_names (default: own)",
+    )
     p.add_argument("--namespace", default="", help="namespace of the hand's graph")
 
 
@@ -38,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
     hand = load_hand(args.hand)
     folder = args.output or Path(hand.name)
-    texts = files(hand, args.namespace)
+    texts = files(hand, args.namespace, args.names == "vendor")
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():

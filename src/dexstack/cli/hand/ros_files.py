@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
 
+from dexstack.hand.allegro.names import vendor_names
+from dexstack.hand.trajectory import FollowParams
 from dexstack.model.frames import PALM
 from dexstack.model.hand import HandModel
 from dexstack.model.urdf import read_urdf
@@ -14,21 +18,38 @@ from dexstack.model.urdf import read_urdf
 PLUGIN = "joint_state_topic_hardware_interface/JointStateTopicSystem"
 CONTROLLER = "joint_trajectory"
 """Name of the controller, that of the trajectory node's topic so that both have the same action."""
+VENDOR = "vendor"
+"""Namespace of the joint states under the vendor's names; see the hand node's ``vendor_names``."""
 RATE = 100
 """Rate of the controller manager [Hz]."""
 FINGERS = {4: ("index", "middle", "ring", "thumb")}
 """Names of the fingers by their number; fingers of other hands are numbered."""
 
 
-def files(hand: HandModel, namespace: str = "") -> dict[str, str]:
+def files(hand: HandModel, namespace: str = "", vendor: bool = False) -> dict[str, str]:
     """Return the files' texts by name.
 
     Args:
         namespace: namespace of the hand's graph.
+        vendor: name joints as the vendor's driver does.
+
+    Raises:
+        ConfigError: the hand has no such names.
     """
+    own = _files(hand, namespace, f"{VENDOR}/joint_states" if vendor else "joint_states")
+    return {name: renamed(text, vendor_names(hand)) if vendor else text for name, text in own.items()}
+
+
+def renamed(text: str, names: Mapping[str, str]) -> str:
+    """Return the text with every joint name that stands alone replaced."""
+    pattern = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    return re.sub(rf"(?<![\w.])(?:{pattern})(?![\w.])", lambda match: names[match[0]], text)
+
+
+def _files(hand: HandModel, namespace: str, states: str) -> dict[str, str]:
     prefix = f"/{namespace.strip('/')}".rstrip("/")
     return {
-        f"{hand.name}.urdf": urdf(hand, prefix),
+        f"{hand.name}.urdf": urdf(hand, prefix, states),
         "ros2_controllers.yaml": yaml.safe_dump(controllers(hand, prefix), sort_keys=False),
         f"{hand.name}.srdf": srdf(hand, f"{prefix}/".lstrip("/")),
         "joint_limits.yaml": yaml.safe_dump({"joint_limits": joint_limits(hand)}, sort_keys=False),
@@ -49,11 +70,12 @@ def fingers(hand: HandModel) -> dict[str, list[int]]:
     return chains
 
 
-def urdf(hand: HandModel, prefix: str = "") -> str:
+def urdf(hand: HandModel, prefix: str = "", states: str = "joint_states") -> str:
     """Return the hand's URDF with a ros2_control system whose hardware are the topics of the node
     ``hand``.
 
-    Repeated commands are sent too, because the hand treats silence as a dead planner.
+    Repeated commands are sent too, because the hand treats silence as a dead planner. The plugin takes
+    position, velocity and effort from the messages, and no other quantity.
     """
     root = ET.parse(hand.urdf_path).getroot()
     system = ET.SubElement(root, "ros2_control", name=hand.name, type="system")
@@ -61,7 +83,7 @@ def urdf(hand: HandModel, prefix: str = "") -> str:
     ET.SubElement(hardware, "plugin").text = PLUGIN
     for name, value in (
         ("joint_commands_topic", f"{prefix}/joint_command"),
-        ("joint_states_topic", f"{prefix}/joint_states"),
+        ("joint_states_topic", f"{prefix}/{states}"),
         ("trigger_joint_command_threshold", "-1"),
     ):
         ET.SubElement(hardware, "param", name=name).text = value
@@ -80,8 +102,12 @@ def urdf(hand: HandModel, prefix: str = "") -> str:
 def controllers(hand: HandModel, prefix: str = "") -> dict[str, Any]:
     """Return the parameters of the controller manager and of the controller.
 
-    There is no joint_state_broadcaster, which would publish the hand's ``joint_states`` again.
+    There is no joint_state_broadcaster, which would publish the hand's ``joint_states`` again. The
+    tolerances are those of the trajectory node: without them the controller would report success for a
+    hand that is limp or whose angles are stale. A velocity tolerance would fail on encoder noise.
     """
+    tolerances = FollowParams()
+    each = {"trajectory": tolerances.path_tolerance, "goal": tolerances.goal_tolerance}
     manager = {
         "update_rate": RATE,
         CONTROLLER: {"type": "joint_trajectory_controller/JointTrajectoryController"},
@@ -91,6 +117,11 @@ def controllers(hand: HandModel, prefix: str = "") -> dict[str, Any]:
         "command_interfaces": ["position"],
         "state_interfaces": ["position", "velocity"],
         "allow_partial_joints_goal": True,
+        "constraints": {
+            "goal_time": tolerances.goal_time,
+            "stopped_velocity_tolerance": 0.0,
+            **{name: dict(each) for name in hand.joint_names},
+        },
     }
     sections = {"controller_manager": manager, CONTROLLER: controller}
     return {f"{prefix}/{name}": {"ros__parameters": values} for name, values in sections.items()}

@@ -7,7 +7,8 @@ page of memory and a pipe:
 
 * the driver counts its turns in the page; while it is *armed* (servo on) and the count stands still
   for ``timeout``, it counts as hung;
-* the pipe breaks when the driver's process ends, for whatever reason.
+* the kernel marks the driver's process as exiting as soon as it ends, for whatever reason, and breaks
+  the pipe only after it has freed the process's memory, which takes tens of milliseconds.
 
 In both cases the guard sends zero torque and servo off on its own bus handle, several times; for a
 dead driver it repeats until the hand confirms that its servo is off, up to :data:`PERSISTENCE`.
@@ -30,6 +31,7 @@ import struct
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from dexstack.hand.allegro import protocol
 from dexstack.hand.allegro.bus import BusError, CanBus
@@ -44,6 +46,8 @@ ANSWER = 0.02
 """Time for the hand's answer whether its servo is off [s]."""
 PERSISTENCE = 60.0
 """Time limit of the guard of a dead driver [s]."""
+_EXITING = 0x4
+"""PF_EXITING, flag of a task in field 9 of /proc/PID/stat."""
 _PAGE = 64
 _COUNT = struct.Struct("<Q")
 _DRIVER, _GUARD, _ARMED, _FIRED, _READY, _REPORTS_STATUS = 0, 8, 16, 17, 18, 19
@@ -171,6 +175,15 @@ def _insist(params: BusParams, bus: CanBus | None, reports_status: bool) -> None
                 return
 
 
+def _exiting(process: int) -> bool:
+    """Return True if the kernel is ending the process; its memory may still be there."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return bool(int(fields[6]) & _EXITING)
+    except (OSError, IndexError, ValueError):  # the pipe tells
+        return False
+
+
 def watch(params: BusParams, page: mmap.mmap, pipe: int, timeout: float) -> None:
     """Run the guard until the driver ends."""
     driver = os.getppid()
@@ -178,7 +191,8 @@ def watch(params: BusParams, page: mmap.mmap, pipe: int, timeout: float) -> None
     page[_READY] = 1
     looks, last = 0, 0  # input is not read here: the kernel drops what does not fit its buffer
     while True:
-        gone = bool(select.select([pipe], [], [], LOOK)[0])  # never written to: readable means broken
+        broken = select.select([pipe], [], [], LOOK)[0]  # never written to: readable means broken
+        gone = bool(broken) or _exiting(driver)
         _COUNT.pack_into(page, _GUARD, _COUNT.unpack_from(page, _GUARD)[0] + 1)
         count = _COUNT.unpack_from(page, _DRIVER)[0]
         looks = looks + 1 if count == last and page[_ARMED] else 0

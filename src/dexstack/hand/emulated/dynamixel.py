@@ -31,6 +31,8 @@ READ_ONLY = ((0, 7), (69, 71), (120, TABLE))
 """Ranges of addresses: from, to."""
 GOAL_AREA = (100, 120)
 FIRST_RAM = 64
+BOOT_TIME = 0.3
+"""Time for which a motor is silent after a reboot [s]."""
 
 
 class EmulatedMotors(Firmware):
@@ -69,7 +71,7 @@ class EmulatedMotors(Firmware):
         super().power_cycle(t)
         for joint in range(JOINTS):
             self._reboot(joint)
-        self._heard = np.full(JOINTS, t)
+        self._heard, self._awake = np.full(JOINTS, t), np.full(JOINTS, t)
         self._decoder, self._free = Decoder(), 0.0
 
     @property
@@ -200,7 +202,11 @@ class EmulatedMotors(Firmware):
         if min(first, second) >= 0:
             ids_of[first], ids_of[second] = ids_of[second], ids_of[first]
         joints = range(JOINTS) if list(ids) == [BROADCAST] else [ids_of.index(i) for i in ids if i in ids_of]
-        heard = [j for j in joints if j != self.wrong.missing_motor and not self.faults.bus_off]
+        heard = [
+            j
+            for j in joints
+            if j != self.wrong.missing_motor and not self.faults.bus_off and t >= self._awake[j]
+        ]
         self._heard[heard] = t
         self._ids = ids_of
         return heard
@@ -221,6 +227,7 @@ class EmulatedMotors(Firmware):
             error = self._write(joint, int.from_bytes(packet.body[:2], "little"), packet.body[2:])
         elif packet.instruction == Instruction.REBOOT:
             self._reboot(joint)
+            self._awake[joint] = t + BOOT_TIME
         else:
             error = INSTRUCTION_ERROR
         if packet.id != BROADCAST or packet.instruction == Instruction.PING:

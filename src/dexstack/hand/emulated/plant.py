@@ -44,6 +44,8 @@ class HandPlantParams:
     """Differences of a hand from its model; arrays are per joint (N,) or one value for all."""
 
     gravity: bool = True
+    acceleration: Any = None
+    """Gravity in the hand's world [m/s²]; None: along -z."""
     stops: bool = True
     """Joints end at their limits."""
     dry_friction: Any = 0.0
@@ -88,6 +90,8 @@ class HandPlant:
         spec.option.timestep = self.dt / self._steps
         if not p.gravity:
             spec.option.gravity = np.zeros(3)
+        elif p.acceleration is not None:
+            spec.option.gravity = p.acceleration
         if obj is None:
             spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
         friction, damping = (np.broadcast_to(x, n) for x in (p.dry_friction, p.damping))

@@ -17,7 +17,9 @@ without current are set before the torque goes on.
 
 Motors send only answers: :meth:`LeapHand.read` asks all of them once per ``motor_period`` (sync
 read; not the fast one, whose answers end with the first motor that is silent). The alert bit of
-every answer is checked at once; the health of one motor after the other is read.
+every answer is checked at once; the health of one motor after the other is read. A motor that has
+switched itself off (overload, heat, shock) stays off until its supply is switched or
+:meth:`LeapHand.reboot`, which only a person asks for.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from dexstack.hand.bus_hand import ATTEMPTS, START_TIMEOUT, BusHand
+from dexstack.hand.bus_hand import ATTEMPTS, LOOK, START_TIMEOUT, BusHand
 from dexstack.hand.calibration import load_offsets
 from dexstack.hand.leap import protocol as dynamixel
 from dexstack.hand.leap.line import Line, SerialLine
@@ -43,6 +45,8 @@ from dexstack.model.hand import HandModel
 LENGTHS = 5
 """After an incomplete set the next request asks for another number of bytes, so that a late answer
 to the previous one is not accepted."""
+BOOT_TIMEOUT = 2.0
+"""Time until a motor answers after a reboot [s]."""
 CELSIUS = (-20, 125)
 """Temperatures that a working sensor can report [°C]."""
 REALTIME_HINT = "see real-time scheduling in hardware/README.md; then enable again"
@@ -167,6 +171,26 @@ class LeapHand(BusHand):
         found = f"{self.serial}, {len(self.identities)} motors {self.motor.name}, firmware {firmware}"
         return f"{found}, {max(self.temperatures)} °C, {volts:.1f} V, {self._calibrated}"
 
+    @property
+    def latched(self) -> list[str]:
+        return [self._list([j]) for j, health in sorted(self.health.items()) if health.errors]
+
+    def reboot(self) -> None:
+        with self._faults():
+            joints = [j for j, health in self.health.items() if health.errors]
+            self._bus.reboot(joints)
+            end = self.computer.monotonic() + BOOT_TIMEOUT
+            silent = joints
+            while silent and self.computer.monotonic() < end:
+                self.computer.sleep(LOOK)
+                found = self._bus.ask(Table.HEALTH, silent, START_PATIENCE)[0]
+                self.health |= {j: dynamixel.read_health(data) for j, data in found.items()}
+                silent = [j for j in silent if j not in found]
+        if silent:
+            text = f"{self._list(silent)} does not answer {BOOT_TIMEOUT:g} s after its reboot"
+            raise HandFault(FaultKind.NO_ANSWER, text, "switch the hand's supply off and on")
+        self._check_health()
+
     def stream(self) -> None:
         """Wait for the first complete set of joint angles, from motors that answer without delay;
         the torque stays off.
@@ -192,7 +216,8 @@ class LeapHand(BusHand):
         self._silence_allowed = watchdog * dynamixel.WATCHDOG_UNIT
         mode = bytes((dynamixel.CURRENT_BASED_POSITION,))
         self._set(Table.OPERATING_MODE, self._same(mode), "current-based position mode", abandon)
-        self._set(Table.GAINS, self._same(dynamixel.gains()), "its gains", abandon)
+        gains = {j: dynamixel.gains(MOTOR_IDS[j]) for j in JOINTS}
+        self._set(Table.GAINS, gains, "its gains", abandon)
         self._set(Table.BUS_WATCHDOG, self._same(b"\0"), "its bus watchdog cleared", abandon)
         self._set_no_current(abandon)
         self.off_confirmed = False
@@ -349,7 +374,8 @@ class LeapHand(BusHand):
         if health.errors:
             kind = FaultKind.OVER_TEMPERATURE if health.errors & dynamixel.OVERHEATING else FaultKind.MOTOR
             remedy = (
-                "check that joint, let it cool down, switch the hand's supply off and on, then enable again"
+                "check that joint, let it cool down; dexstack diagnose hand --reboot, or switch the hand's "
+                "supply off and on; then enable again"
             )
             raise HandFault(kind, f"{motor} reports: {dynamixel.describe_errors(health.errors)}", remedy)
         low, high = self.motors.lowest_supply, self.motors.highest_supply

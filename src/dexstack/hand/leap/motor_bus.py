@@ -90,6 +90,14 @@ class MotorBus:
                 found |= self.ask(register, missing, START_PATIENCE)[0]
         return found
 
+    def reboot(self, joints: Sequence[int]) -> None:
+        """Reboot motors, which answer no more for some tenths of a second; lost answers are no error.
+        Raises LineError."""
+        self.line.patience = START_PATIENCE
+        for joint in joints:
+            self.spoke = self.line.monotonic()
+            self._sdk.reboot(self.line, MOTOR_IDS[joint])
+
     def _check(self, result: int) -> None:
         if result != self._success:
             text = f"{self.line.where} takes no packets: {self._sdk.getTxRxResult(result)}"

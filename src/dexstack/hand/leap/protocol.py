@@ -42,6 +42,10 @@ MOTOR_IDS = (1, 0, 2, 3, 5, 4, 6, 7, 9, 8, 10, 11, 12, 13, 14, 15)
 """Number of the motor of each joint, in the joint order of the hand's model."""
 GAINS = (200, 0, 600)
 """D, I and P of the motors' position controllers, as in LEAP_Hand_API."""
+SIDE_MOTORS = (0, 4, 8)
+"""Numbers of the motors that swing a finger sideways."""
+SIDE_SHARE = 0.75
+"""Their D and P as a share of :data:`GAINS`, as in LEAP_Hand_API."""
 
 
 class Motor(NamedTuple):
@@ -146,9 +150,10 @@ def goals(milliamperes: int, position: int) -> bytes:
     return GOALS.pack(milliamperes, 0, 0, 0, position)
 
 
-def gains() -> bytes:
-    """Encode :attr:`Table.GAINS`."""
-    return _GAINS.pack(*GAINS)
+def gains(motor: int) -> bytes:
+    """Encode :attr:`Table.GAINS` of the motor of this number."""
+    share = SIDE_SHARE if motor in SIDE_MOTORS else 1.0
+    return _GAINS.pack(*(round(share * gain) for gain in GAINS))
 
 
 def angle_to_counts(q: np.ndarray) -> np.ndarray:

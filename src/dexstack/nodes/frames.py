@@ -1,0 +1,126 @@
+"""Poses of frames at past times, from ``/tf`` and ``/tf_static``, where tf2_msgs is installed (it is not on
+PyPI).
+
+The graph's frame ``world`` is the one in which the palm is fixed. On an arm it moves: there
+``robot_state`` publishes it as a child of the palm, whose pose the arm's frames give.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from collections import deque
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import TransformStamped
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile
+
+from dexstack.errors import ConfigError
+from dexstack.nodes.wire import seconds
+from dexstack.perception.se3 import Transform, exp, log
+
+KEPT = 10.0
+"""Time for which poses of moving frames are kept [s]."""
+BACK = 1.0
+"""A pose that is older than the newest by more than this means that the clock was set back [s]."""
+
+
+def tf_message() -> Any:
+    """Return the message type TFMessage; None if tf2_msgs is not installed."""
+    if importlib.util.find_spec("tf2_msgs") is None:
+        return None
+    from tf2_msgs.msg import TFMessage
+
+    return TFMessage
+
+
+class FrameBuffer:
+    """Poses of frames relative to each other over time, from ``/tf`` and ``/tf_static``; may be used by
+    several threads."""
+
+    def __init__(self) -> None:
+        self._parents: dict[str, str] = {}
+        self._poses: dict[str, deque[tuple[float, Transform]]] = {}
+        """Times [s] and poses in the parent, ascending; one of time NaN for a fixed frame."""
+        self._lock = threading.Lock()
+
+    def note(self, message: Any, *, fixed: bool = False) -> None:
+        """Take in a TFMessage from ``/tf``, or of ``fixed`` frames from ``/tf_static``."""
+        with self._lock:
+            for stamped in message.transforms:
+                self._note(stamped, fixed)
+
+    def _note(self, stamped: TransformStamped, fixed: bool) -> None:
+        v, r = stamped.transform.translation, stamped.transform.rotation
+        X_PF = Transform.of_pose([v.x, v.y, v.z, r.w, r.x, r.y, r.z])
+        t = np.nan if fixed else seconds(stamped.header.stamp)
+        frame, parent = stamped.child_frame_id.lstrip("/"), stamped.header.frame_id.lstrip("/")
+        poses = self._poses.setdefault(frame, deque())
+        if fixed or self._parents.get(frame) != parent or (poses and not t > poses[-1][0] - BACK):
+            poses.clear()
+        elif poses and t <= poses[-1][0]:
+            return
+        self._parents[frame] = parent
+        poses.append((t, X_PF))
+        while poses[-1][0] - poses[0][0] > KEPT:
+            poses.popleft()
+
+    def pose(self, frame: str, of: str, t: float) -> Transform:
+        """Return the pose of the frame ``of`` in ``frame`` at time ``t`` [s]; 0: the newest.
+
+        Raises:
+            ConfigError: The frames are not connected, or a pose on the way is not known at that time.
+        """
+        with self._lock:
+            here, X_RA = self._root(frame, t)
+            there, X_RB = self._root(of, t)
+        if here != there:
+            raise ConfigError(f"/tf does not connect '{of}' to '{frame}'")
+        return X_RA.inverse.compose(X_RB)
+
+    def _root(self, frame: str, t: float) -> tuple[str, Transform]:
+        """Return the topmost ancestor of a frame and the frame's pose in it."""
+        X, seen = Transform(np.eye(3), np.zeros(3)), set[str]()
+        while frame in self._parents:
+            if frame in seen:
+                raise ConfigError(f"/tf has a loop at '{frame}'")
+            seen.add(frame)
+            X = self._at(frame, t).compose(X)
+            frame = self._parents[frame]
+        return frame, X
+
+    def _at(self, frame: str, t: float) -> Transform:
+        """Return the pose of a frame in its parent, interpolated."""
+        poses = self._poses[frame]
+        first, (last, newest) = poses[0][0], poses[-1]
+        if t == 0.0 or np.isnan(last):
+            return newest
+        if not first <= t <= last:
+            gap = f"{t - last:.3f} s after the newest" if t > last else f"{first - t:.3f} s before the oldest"
+            raise ConfigError(f"the pose of '{frame}' is needed {gap} on /tf")
+        k = next(k for k in range(len(poses) - 1, -1, -1) if poses[k][0] <= t)
+        if poses[k][0] == t:
+            return poses[k][1]
+        (before, X_0), (after, X_1) = poses[k], poses[k + 1]
+        share = (t - before) / (after - before)
+        R = X_0.R @ exp(share * log(X_0.R.T @ X_1.R))
+        return Transform(R, (1.0 - share) * X_0.p + share * X_1.p)
+
+
+class FrameListener(FrameBuffer):
+    """A buffer that listens to ``/tf`` and ``/tf_static``.
+
+    Raises:
+        ConfigError: tf2_msgs is not installed.
+    """
+
+    def __init__(self, node: Node) -> None:
+        super().__init__()
+        kind = tf_message()
+        if kind is None:
+            raise ConfigError("tf2_msgs is not installed, so poses cannot be converted between frames")
+        latched = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+        node.create_subscription(kind, "/tf", self.note, QoSProfile(depth=100))
+        node.create_subscription(kind, "/tf_static", lambda m: self.note(m, fixed=True), latched)
