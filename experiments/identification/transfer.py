@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from dexstack.bags.recordings import read_run
 from dexstack.cli import arguments
 from dexstack.cli.output import commit, note, table
-from dexstack.cli.replay import draw, read_recording
+from dexstack.cli.replay import draw
 from dexstack.graph.settings import make_task, read_settings
 from dexstack.plants import PLANTS
 from dexstack.report.trials import write_heat_map
@@ -71,9 +72,7 @@ def _films(matrix: Matrix, results: Mapping[str, Any]) -> list[str]:
     films = []
     for c in itertools.takewhile(lambda c: c["success_rate"] < 1.0, worst):
         path = matrix.worst(c["source"], c["plant"])
-        films += map(
-            str, draw(read_recording(path), path.with_name("run.png"), path.with_name("run.gif")).values()
-        )
+        films += map(str, draw(read_run(path), path.with_name("run.png"), path.with_name("run.gif")).values())
     return films
 
 

@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 
+from dexstack.bags.recordings import read_recording
 from dexstack.control.theta_file import ThetaFile, save_theta
 from dexstack.errors import writing
 from dexstack.graph.settings import Spec
 from dexstack.learning.loss import between
 from dexstack.learning.on_policy import collect, learn_from, learner_of, split, stack_recordings
-from dexstack.learning.recordings import read_recording
 from dexstack.learning.transitions import cut
 from dexstack.report.statistics import errors, wilson
 from dexstack.trials.keep import claim, whole

@@ -119,6 +119,19 @@ class SubstepCheck:
             self.smallest = min(self.smallest, float(distance))
 
 
+def decisions(tape: record.Tape) -> bytes:
+    """Return the decisions of a step or rollout: features, their classes and directions, impacts."""
+    ops, contacts, classes, limits = tape.size
+    parts = (
+        tape.op[:ops],
+        tape.feature[:contacts],
+        tape.mode[:contacts],
+        tape.cls[:classes],
+        tape.limit[:limits],
+    )
+    return b"".join(x.tobytes() for x in parts)
+
+
 def panel(width: float = 6.5, height: float = 3.8) -> tuple[Figure, Any]:
     """Return a figure of one panel, its size in inches."""
     figure = Figure(figsize=(width, height), layout="constrained")

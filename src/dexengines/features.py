@@ -54,7 +54,9 @@ FEATURES: dict[str, Callable[[mujoco.MjModel, Collision], list[str]]] = {
     ],
     "flexible body": lambda m, c: [m.flex(k).name for k in range(m.nflex)],
     "body moved from outside": lambda m, c: [
-        body_name(m, int(b)) for b in np.flatnonzero(m.body_mocapid >= 0)
+        body_name(m, int(b))
+        for b in np.flatnonzero(m.body_mocapid >= 0)
+        if any(m.body_rootid[m.geom_bodyid[g.id]] == b for g in c.geoms)  # a marker collides with nothing
     ],
     "height field": _kind("height field"),
     "signed distance field": _kind("signed distance field"),

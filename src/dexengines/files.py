@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import os
 import xml.etree.ElementTree as ET
+from collections import Counter
 from pathlib import Path
 
 import mujoco
@@ -11,7 +13,8 @@ import mujoco
 from dexengines.concave import Shaped, shape
 from dexengines.errors import EngineError
 
-PACKAGE = "package://"
+SCHEMES = ("package://", "model://")
+"""Prefixes of names that begin with a package."""
 
 
 Source = str | Path | mujoco.MjSpec | mujoco.MjModel
@@ -63,22 +66,40 @@ def _spec(path: Path) -> mujoco.MjSpec:
         raise EngineError(f"{path} is not valid XML: {error}") from None
     if root.tag != "robot":
         return mujoco.MjSpec.from_file(str(path))
+    if repeated := repeated_name(root):
+        raise EngineError(f"{path} has several {repeated}; names must be unique")
     for mesh in root.iter("mesh"):
-        mesh.set("filename", str(_mesh_path(path, mesh.get("filename", ""))))
+        name = mesh.get("filename", "")
+        mesh.set("filename", str(mesh_path(path, name) or name))
     if root.find("mujoco") is None:
         options = {"strippath": "false", "discardvisual": "true", "fusestatic": "false"}
         ET.SubElement(ET.SubElement(root, "mujoco"), "compiler", options)
     return mujoco.MjSpec.from_string(ET.tostring(root, encoding="unicode"))
 
 
-def _mesh_path(urdf: Path, name: str) -> Path:
-    """Return the path of a mesh that is named relative to the URDF, or to a package: a folder above
-    the URDF, or one inside such a folder."""
-    if not name.startswith(PACKAGE):
-        return (urdf.parent / name.removeprefix("file://")).resolve()
-    package, _, inside = name.removeprefix(PACKAGE).partition("/")
-    for folder in urdf.resolve().parents:
-        for base in (folder if folder.name == package else None, folder / package):
-            if base is not None and (base / inside).is_file():
-                return base / inside
-    return urdf.parent / inside
+def repeated_name(urdf: ET.Element) -> str:
+    """Return the kind and the name of elements of a URDF that share one name; empty without any."""
+    for kind in ("link", "joint"):
+        for name, count in Counter(element.get("name", "") for element in urdf.findall(kind)).items():
+            if count > 1:
+                return f"{kind}s named '{name}'"
+    return ""
+
+
+def mesh_path(urdf: Path, name: str) -> Path | None:
+    """Return the path of a mesh that is named relative to a URDF or to a package; None if it is
+    missing.
+
+    A package is a folder of its name above the URDF or inside such a folder, or installed under a
+    prefix in AMENT_PREFIX_PATH. If there is none of its name, the URDF's own folders take its place.
+    """
+    above = [*urdf.resolve().parents]
+    if not name.startswith(SCHEMES):
+        plain = (urdf.parent / name.removeprefix("file://")).resolve()
+        return plain if plain.is_file() else None
+    package, _, inside = name.partition("://")[2].partition("/")
+    prefixes = filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep))
+    named = [folder if folder.name == package else folder / package for folder in above]
+    named += [Path(prefix) / "share" / package for prefix in prefixes]
+    bases = [folder for folder in named if folder.is_dir()] or above[:4]
+    return next((base / inside for base in bases if (base / inside).is_file()), None)

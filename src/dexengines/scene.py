@@ -60,6 +60,8 @@ class Scene(abc.ABC):
     """The engine takes concave meshes as they are: option ``whole``, the names of their geoms."""
     deepest: ClassVar[float] = 0.25
     """Overlap of geoms over the smaller's least half extent above which :meth:`trouble` names them."""
+    continuous: ClassVar[bool] = False
+    """The engine finds collisions within a step, so that no body passes through another."""
     batch_key: Hashable = ""
     """Equal for scenes of one class that :meth:`rollout_many` can take together."""
 
@@ -70,7 +72,7 @@ class Scene(abc.ABC):
         self.collision = read_collision(model, materials)
         refuse(self.engine, model, self.lacks, self.collision)
         self._forces = Forces(model)
-        self._watch = Watch(model, self.collision, self.deepest, whole)
+        self._watch = Watch(model, self.collision, self.deepest, whole, self.continuous)
         self._last: State | None = None
         self.notes: tuple[str, ...] = ()
         """Sentences on what was made of the model's geometry by :func:`dexengines.load`."""

@@ -35,10 +35,16 @@ class Watch:
         collision: its geoms and pairs.
         deepest: overlap of two geoms that is tolerated, over the smaller's least half extent.
         whole: names of mesh geoms that collide as they are, whose hulls may overlap others.
+        continuous: collisions within a step are found, so that no speed is too high.
     """
 
     def __init__(
-        self, model: mujoco.MjModel, collision: Collision, deepest: float, whole: Iterable[str] = ()
+        self,
+        model: mujoco.MjModel,
+        collision: Collision,
+        deepest: float,
+        whole: Iterable[str] = (),
+        continuous: bool = False,
     ) -> None:
         self._model, self._data = model, mujoco.MjData(model)
         self._steps = max(1, round(EVERY / model.opt.timestep))
@@ -47,7 +53,7 @@ class Watch:
         self._whole = {g.id for g in collision.geoms if g.name in set(whole)}
         self._pairs = {frozenset((collision.geoms[p.a].id, collision.geoms[p.b].id)) for p in collision.pairs}
         self._least = {i: _least(g.half) if g.kind != "plane" else np.inf for i, g in self._geoms.items()}
-        free = np.flatnonzero(model.jnt_type == mujoco.mjtJoint.mjJNT_FREE)
+        free = np.flatnonzero((model.jnt_type == mujoco.mjtJoint.mjJNT_FREE) & (not continuous))
         self._free, self._free_body = model.jnt_dofadr[free], model.jnt_bodyid[free]
         size = {
             b: min((self._least[g.id] for g in collision.geoms if g.body == b), default=np.inf)

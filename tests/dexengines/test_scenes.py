@@ -175,25 +175,52 @@ def test_bad_input_is_rejected(tmp_path):
         made.reset("home")
 
 
-def test_a_urdf_finds_its_meshes_by_package(tmp_path):
+URDF = """<robot name="r"><link name="base"/><link name="arm">
+<inertial><mass value="1"/><inertia ixx="0.01" iyy="0.01" izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial>
+<collision><geometry><mesh filename="package://my_robot/meshes/box.stl"/></geometry></collision></link>
+<joint name="j" type="continuous"><parent link="base"/><child link="arm"/><axis xyz="0 1 0"/></joint>
+</robot>"""
+
+
+@pytest.mark.parametrize("where", ["my_robot/urdf", "other/urdf", "elsewhere"])
+def test_a_urdf_finds_its_meshes_by_package(tmp_path, monkeypatch, where):
+    """In its own package, in a neighbour of its package, which has a mesh of the same name, and where
+    packages are installed."""
     import trimesh
 
-    (tmp_path / "my_robot" / "meshes").mkdir(parents=True)
-    (tmp_path / "my_robot" / "urdf").mkdir()
-    trimesh.creation.box((0.1, 0.1, 0.1)).export(tmp_path / "my_robot" / "meshes" / "box.stl")
-    inertial = (
-        '<inertial><mass value="1"/><inertia ixx="0.01" iyy="0.01" izz="0.01" ixy="0" ixz="0" '
-        'iyz="0"/></inertial>'
-    )
-    mesh = '<geometry><mesh filename="package://my_robot/meshes/box.stl"/></geometry>'
-    urdf = tmp_path / "my_robot" / "urdf" / "robot.urdf"
-    urdf.write_text(
-        f'<robot name="r"><link name="base"/><link name="arm">{inertial}<collision>{mesh}</collision></link>'
-        '<joint name="j" type="continuous"><parent link="base"/><child link="arm"/><axis xyz="0 1 0"/>'
-        "</joint></robot>"
-    )
+    share = tmp_path / "install" / "share" if where == "elsewhere" else tmp_path
+    for package, size in (("my_robot", 0.1), ("other", 0.3)):
+        (share / package / "meshes").mkdir(parents=True)
+        trimesh.creation.box((size, size, size)).export(share / package / "meshes" / "box.stl")
+    monkeypatch.setenv("AMENT_PREFIX_PATH", f"/opt/none:{tmp_path / 'install'}")
+    (tmp_path / where).mkdir(parents=True)
+    urdf = tmp_path / where / "robot.urdf"
+    urdf.write_text(URDF)
     made = load(urdf, dt=0.004)
     assert made.model.nq == 1 and made.dt == 0.004 and made.model.nmesh == 1
+    assert made.model.mesh_vert.max() == pytest.approx(0.05)
+
+
+@engines
+def test_a_marker_that_collides_with_nothing_is_taken(engine):
+    xml = """<mujoco><worldbody><geom type="plane" size="1 1 0.1"/>
+    <body pos="0 0 0.3"><freejoint/><geom type="box" size="0.02 0.02 0.02"/></body>
+    <body name="goal" mocap="true" pos="0 0 0.2">
+      <geom type="ellipsoid" size="0.02 0.03 0.02" {0}/></body></worldbody></mujoco>"""
+    without = 'contype="0" conaffinity="0"'
+    made = load(mujoco.MjModel.from_xml_string(xml.format(without)), engine)
+    states = made.rollout(made.reset(), np.zeros((100, 0)))
+    fall = 0.5 * 9.81 * (100 * made.dt) ** 2  # through the marker, whose top is at 0.22 m
+    assert 0.3 - states.q[-1, 2] == pytest.approx(fall, rel=0.03)
+    if engine != "mujoco":
+        with pytest.raises(EngineError, match="'body moved from outside': 'goal'"):
+            load(mujoco.MjModel.from_xml_string(xml.format("")), engine)
+
+
+def test_names_that_are_repeated_are_said(tmp_path):
+    (tmp_path / "robot.urdf").write_text(URDF.replace('name="arm"', 'name="base"'))
+    with pytest.raises(EngineError, match=r"robot.urdf has several links named 'base'"):
+        load(tmp_path / "robot.urdf")
 
 
 @engines

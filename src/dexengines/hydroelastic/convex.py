@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dexengines.hydroelastic.envelope import back_substitute, factorise
 from dexengines.hydroelastic.problem import (
     CN,
     CT,
@@ -148,9 +149,11 @@ def pair_gradient_hessian(p: Problem, scheme: int, V: np.ndarray, G: np.ndarray)
             sx += fx
             sy += fy
             sz += fz
-            mx += ry * fz - rz * fy - gn * q[0]
-            my += rz * fx - rx * fz - gn * q[1]
-            mz += rx * fy - ry * fx - gn * q[2]
+            mx += ry * fz - rz * fy
+            my += rz * fx - rx * fz
+            mz += rx * fy - ry * fx
+            if turns:
+                mx, my, mz = mx - gn * q[0], my - gn * q[1], mz - gn * q[2]
             n, r = (nx, ny, nz), (rx, ry, rz)
             if sliding:
                 ux, uy, uz = tx / slip, ty / slip, tz / slip
@@ -219,7 +222,8 @@ def _slope_along(
             slip = np.sqrt(tx * tx + ty * ty + tz * tz)
             wt = tx * wx + ty * wy + tz * wz  # slip × its rate
             w2 = wx * wx + wy * wy + wz * wz - wn * wn
-            vn, wn = vn - _left_out(face, U), wn - _left_out(face, dV[k])
+            if p.pair_turns[k]:
+                vn, wn = vn - _left_out(face, U), wn - _left_out(face, dV[k])
             gn, b, sliding = _impulse(face, scheme, vn, slip)
             d1 += b * wt - gn * wn
             if sliding and slip > 0.0:
@@ -330,41 +334,6 @@ def find_envelope(p: Problem, w: Workspace) -> None:
             for j in range(p.pair_ndof[k]):
                 i = p.pair_dof[k, j]
                 w.envelope[i] = min(w.envelope[i], lowest)
-
-
-@inner(**KERNEL)
-def factorise(H: np.ndarray, envelope: np.ndarray) -> bool:
-    """Overwrite the lower triangle of H with its Cholesky factor, inside the envelope; return False
-    if H is not positive definite."""
-    for i in range(envelope.size):
-        ei = envelope[i]
-        for j in range(ei, i):
-            s = H[i, j]
-            for k in range(max(ei, envelope[j]), j):
-                s -= H[i, k] * H[j, k]
-            H[i, j] = s / H[j, j]
-        s = H[i, i]
-        for k in range(ei, i):
-            s -= H[i, k] * H[i, k]
-        if not s > 0.0:
-            return False
-        H[i, i] = np.sqrt(s)
-    return True
-
-
-@inner(**KERNEL)
-def back_substitute(L: np.ndarray, envelope: np.ndarray, x: np.ndarray) -> None:
-    """x ← (L Lᵀ)⁻¹ x."""
-    n = envelope.size
-    for i in range(n):
-        s = x[i]
-        for k in range(envelope[i], i):
-            s -= L[i, k] * x[k]
-        x[i] = s / L[i, i]
-    for i in range(n - 1, -1, -1):
-        x[i] /= L[i, i]
-        for k in range(envelope[i], i):
-            x[k] -= L[i, k] * x[i]
 
 
 @inner(**KERNEL)

@@ -12,9 +12,9 @@ from dexengines.collision import Geom, body_name
 from dexengines.errors import EngineError
 from dexengines.forces import bare, contactless
 from dexengines.hydroelastic import shapes
-from dexengines.hydroelastic.discrete import Symmetry
 from dexengines.hydroelastic.fields import CompliantMesh, RigidMesh
 from dexengines.hydroelastic.meshing import compliant_mesh
+from dexengines.hydroelastic.placement import Symmetry
 from dexengines.hydroelastic.problem import LAGGED, SAP, SolveStatus
 from dexengines.hydroelastic.system import JOINTS, Geometry, HydroelasticSystem, moved
 from dexengines.materials import Materials

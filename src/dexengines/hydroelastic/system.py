@@ -18,17 +18,9 @@ from dexengines.collision import Pair, body_name, touching_bodies
 from dexengines.couplings import entries
 from dexengines.errors import EngineError
 from dexengines.features import refuse
-from dexengines.hydroelastic.discrete import (
-    BUNDLE,
-    TOO_MANY_PAIRS,
-    Bundle,
-    State,
-    Static,
-    Symmetry,
-    make_contacts,
-    velocity_step,
-)
+from dexengines.hydroelastic.discrete import BUNDLE, TOO_MANY_PAIRS, Bundle, velocity_step
 from dexengines.hydroelastic.fields import CompliantMesh, RigidMesh
+from dexengines.hydroelastic.placement import State, Static, Symmetry, make_contacts
 from dexengines.hydroelastic.problem import LAGGED, SolveStatus, make_problem, make_workspace
 from dexengines.hydroelastic.surface import query
 from dexengines.hydroelastic.workspace import LOAD_ANGLE, workspace

@@ -17,7 +17,8 @@ from __future__ import annotations
 import numpy as np
 
 from dexengines.kernels import entry, inner
-from dexengines.lcp.correction import FULL_PUSH, LAST_PUSH, PARTS, repeat_corrections
+from dexengines.lcp.contact_velocity import find_flying
+from dexengines.lcp.correction import FULL_PUSH, LAST_PUSH, PARTS
 from dexengines.lcp.dynamics import inertias, integrate, kinematics, solve_mass
 from dexengines.lcp.dynamics_adjoint import (
     coordinates_to_tangent,
@@ -28,10 +29,15 @@ from dexengines.lcp.dynamics_adjoint import (
 )
 from dexengines.lcp.impact import linked_groups, restitutions
 from dexengines.lcp.record import BEGIN, IMPACT, MOVE, NONE, STOPPED
-from dexengines.lcp.replay import recorded_forces, response_rows
-from dexengines.lcp.rows import TARGET, add_impulse, make_rows, move_right_hand_side
+from dexengines.lcp.recorded import repeat_lcps, response_rows, start_of_turn, turned_rows
+from dexengines.lcp.rows import (
+    TARGET,
+    add_impulse,
+    make_rows,
+    move_right_hand_side,
+)
 from dexengines.lcp.rows_adjoint import pull_contact_rows, pull_forces
-from dexengines.lcp.step import HALFWAY_ROUNDS, free_velocity
+from dexengines.lcp.step import HALFWAY_ROUNDS, end_shares, free_velocity
 from dexengines.lcp.touchdown import normal_speed
 from dexengines.lcp.vectors import fill, put
 
@@ -152,7 +158,9 @@ def _pull_response(world, par, tape, op, q, v, m, unit, out, q_bar, v_bar):
         w2[k] = -w2[k]
         end[k] = u[k] - v[k]
     pull_inverse_dynamics(tree, par.mass, m, w2, zero, end, 0.0, out, np.empty(nv))
-    pull_contact_rows(world, par.friction, m, tape, rows, v, J_bar, b_bar * 0.0, mu_bar, out, v_bar)
+    pull_contact_rows(
+        world, par.friction, m, tape, rows, (v, v), J_bar, b_bar * 0.0, mu_bar, out, (v_bar, v_bar)
+    )
     pull_kinematics(tree, m, out, q_bar)
 
 
@@ -241,10 +249,56 @@ def _pull_gaps(rows, h, Z, gap_bar):
 
 
 @inner
-def _pull_contacts(world, par, tape, op, q, star, us, fs, rows, h, m, out, q_bar, u_bar, after_bar, star_bar):
+def _pull_push(world, par, rows, cls, f, u, star, u_bar, unregularised, h, m, out, bars, star_bar):
+    """Pull back the velocity u = v* + M⁻¹ Jᵀ f of one LCP of a move.
+
+    Args:
+        u_bar: (V,) its cotangent, set to zero.
+        bars: cotangents of J, the gaps, μ and the corrections of b, added to.
+        star_bar: (V,) of the free velocity, added to.
+
+    Returns:
+        The cotangent of h.
+    """
+    tree, n, nv, h_bar = world.tree, f.size, star.size, 0.0
+    J_bar, gap_bar, mu_bar, lift_bar = bars
+    f_bar, Z, w, y, zero = np.empty(n), np.empty(n), np.empty(nv), np.empty(nv), np.zeros(nv)
+    put(w, u_bar)
+    solve_mass(tree.above, m.M, w)
+    _times(rows.J, w, f_bar)
+    _pull_lcp(tree.above, m.M, rows, cls, f, u, u_bar, f_bar, unregularised, w, Z, J_bar, mu_bar)
+    for k in range(nv):
+        y[k] = u[k] - star[k]
+        star_bar[k] += u_bar[k]
+        u_bar[k] = 0.0
+        h_bar -= w[k] * tree.damping[k] * y[k]
+        w[k] = -w[k]
+    pull_inverse_dynamics(tree, par.mass, m, w, zero, y, 0.0, out, np.empty(nv))
+    for j in range(n):
+        lift_bar[j] -= Z[j]
+    return h_bar + _pull_gaps(rows, h, Z, gap_bar)
+
+
+@inner
+def _pull_limits(world, tape, op, rows, gap_bar, q_bar):
+    for k in range(op[5] - op[4]):
+        limit, x = tape.limit[op[4] + k], gap_bar[rows.contacts + k]
+        q_bar[world.limit_v[limit // 2]] += -x if limit % 2 else x
+
+
+@inner
+def _make_bars(n, nv):
+    return np.zeros((n, nv)), np.zeros(n), np.zeros(n), np.zeros(n)
+
+
+@inner
+def _pull_contacts(
+    world, par, tape, op, q, star, turned, us, fs, rows, h, m, out, q_bar, u_bar, after_bar, star_bar
+):
     """Pull back the effect of contacts and limits on a move.
 
     Args:
+        turned: (1 + turns, V) velocities of the LCPs before the first; row 0 is unset.
         us: (1 + rounds, V), fs: (1 + rounds, n) velocities and forces of its LCPs.
         u_bar, after_bar: (V,) cotangents of the velocity that moves and of the one that is kept,
             overwritten.
@@ -253,54 +307,63 @@ def _pull_contacts(world, par, tape, op, q, star, us, fs, rows, h, m, out, q_bar
     Returns:
         The cotangent of h.
     """
-    tree, n, nv, h_bar = world.tree, rows.f.size, star.size, 0.0
-    J_bar, gap_bar, mu_bar, lift_bar = np.zeros((n, nv)), np.zeros(n), np.zeros(n), np.zeros(n)
-    f_bar, Z, w, zero = np.empty(n), np.empty(n), np.empty(nv), np.zeros(nv)
-    y, at = np.empty(nv), np.empty(q.size)
+    nv, h_bar, at, turns = star.size, 0.0, np.empty(q.size), op[12]
+    start, n = start_of_turn(world, par, tape, op, turns), rows.f.size
+    bars, slip_bar = _make_bars(n, nv), np.zeros(nv)
     for i in range(op[10], -1, -1):
         if i == op[10] - op[8]:
             for k in range(nv):
                 u_bar[k] += after_bar[k]
-        put(w, u_bar)
-        solve_mass(tree.above, m.M, w)
-        _times(rows.J, w, f_bar)
-        r, bit = op[3] + 2 * i * n, (op[9] >> i) & 1
+        r, bit = start + 2 * i * n, (op[9] >> i) & 1
         cls = tape.cls[r : r + n]
-        _pull_lcp(tree.above, m.M, rows, cls, fs[i], us[i], u_bar, f_bar, bit, w, Z, J_bar, mu_bar)
-        for k in range(nv):
-            y[k] = us[i, k] - star[k]
-            star_bar[k] += u_bar[k]
-            u_bar[k] = 0.0
-            h_bar -= w[k] * tree.damping[k] * y[k]
-            w[k] = -w[k]
-        pull_inverse_dynamics(tree, par.mass, m, w, zero, y, 0.0, out, np.empty(nv))
-        h_bar += _pull_gaps(rows, h, Z, gap_bar)
+        h_bar += _pull_push(world, par, rows, cls, fs[i], us[i], star, u_bar, bit, h, m, out, bars, star_bar)
         if i > 0:
-            for j in range(n):
-                lift_bar[j] -= Z[j]
+            J_bar, gap_bar, _, lift_bar = bars
             part = tape.cls[r - n : r]
             h_bar += _pull_corrections(
                 world, m, tape, rows, q, us[i - 1], h, at, part, lift_bar, J_bar, gap_bar, q_bar, u_bar
             )
-            kinematics(tree, q, m)
-    pull_contact_rows(world, par.friction, m, tape, rows, star, J_bar, gap_bar, mu_bar, out, star_bar)
-    for k in range(op[5] - op[4]):
-        limit, x = tape.limit[op[4] + k], gap_bar[rows.contacts + k]
-        q_bar[world.limit_v[limit // 2]] += -x if limit % 2 else x
+            kinematics(world.tree, q, m)
+    for i in range(turns, -1, -1):
+        if i < turns:
+            rows, cls = turned_rows(world, par, tape, op, i, q, star, turned[i], h, m)
+            bars, bit = _make_bars(rows.f.size, nv), (op[9] >> (16 + i)) & 1
+            put(u_bar, slip_bar)
+            h_bar += _pull_push(
+                world, par, rows, cls, rows.f, turned[i + 1], star, u_bar, bit, h, m, out, bars, star_bar
+            )
+        J_bar, gap_bar, mu_bar, _ = bars
+        fill(slip_bar, 0.0)
+        pull_contact_rows(
+            world, par.friction, m, tape, rows, (star, turned[i]), J_bar, gap_bar, mu_bar, out,
+            (star_bar, slip_bar),
+        )  # fmt: skip
+        _pull_limits(world, tape, op, rows, gap_bar, q_bar)
     return h_bar
 
 
 @inner
-def _pull_end(world, tape, i, q, v, u, after, h, m, at, q_bar, v_bar, u_bar, after_bar, rest_bar):
+def _pull_end(
+    world, tape, i, q, v, u, after, flying, later, h, m, at, q_bar, v_bar, u_bar, after_bar, rest_bar
+):
     """Pull back the end of a move: q_bar and v_bar go from its end to their part that does not
-    depend on u. Return the cotangent of h."""
+    depend on u. Return the cotangent of h.
+
+    Args:
+        later: see :func:`.step.end_shares`.
+    """
     tree, shapes, nv = world.tree, world.shapes, v.size
     end_bar, met = q_bar.copy(), tape.op[i, 6]
     fill(q_bar, 0.0)
+    share, flight = end_shares(tape.length[i] / h, later, met)
     if met == NONE:
-        put(after_bar, v_bar)
-        fill(v_bar, 0.0)
-        return pull_integrate(tree, u, h, end_bar, q_bar, u_bar)
+        h_bar = 0.0
+        for k in range(nv):
+            x = flight if flying[k] else share
+            h_bar += later / h * v_bar[k] * (after[k] - v[k]) if flying[k] else 0.0
+            after_bar[k] = x * v_bar[k]
+            v_bar[k] *= 1.0 - x
+        return h_bar + pull_integrate(tree, u, h, end_bar, q_bar, u_bar)
     s, h_bar = tape.length[i], rest_bar
     if met != STOPPED:
         row, scratch = np.empty(nv), np.zeros(nv)
@@ -316,53 +379,56 @@ def _pull_end(world, tape, i, q, v, u, after, h, m, at, q_bar, v_bar, u_bar, aft
     pull_integrate(tree, u, s, end_bar, q_bar, u_bar)
     for k in range(nv):
         h_bar -= s / (h * h) * v_bar[k] * (after[k] - v[k])
-        after_bar[k] = s / h * v_bar[k]
-        v_bar[k] *= 1.0 - s / h
+        x = flight if flying[k] else share
+        after_bar[k] = x * v_bar[k]
+        v_bar[k] *= 1.0 - x
     return h_bar
 
 
 @inner
-def _repeat_lcps(world, tape, op, rows, q, star, h, m, at, us, fs):
-    """Repeat the LCPs of a move: velocities us (1 + rounds, V) and forces fs (1 + rounds, n)."""
-    n, lift = rows.f.size, np.zeros(rows.f.size)
-    for k in range(1 + op[10]):
-        r = op[3] + 2 * k * n
-        if k > 0:
-            repeat_corrections(world, m, tape, rows, q, us[k - 1], h, at, tape.cls[r - n : r], lift)
-            kinematics(world.tree, q, m)
-        recorded_forces(rows, rows.b + lift, tape.cls[r : r + n], rows.f, (op[9] >> k) & 1)
-        put(fs[k], rows.f)
-        put(us[k], star)
-        add_impulse(rows, us[k])
-
-
-@inner
-def _pull_move(world, par, tape, i, q, v, h, tau, m, unit, out, tau_bar, q_bar, v_bar, rest_bar):
+def _pull_move(world, par, tape, i, q, v, h, dt, tau, m, unit, out, tau_bar, q_bar, v_bar, rest_bar):
     """Pull back a move: q_bar and v_bar go from its end to its beginning. Return the cotangent of
     the time left before it."""
     tree, op, nv = world.tree, tape.op[i], v.size
     star, halves, at = np.empty(nv), np.empty((HALFWAY_ROUNDS, nv)), np.empty(q.size)
     kinematics(tree, q, m)
     rounds = free_velocity(tree, par.mass, v, tau, h, m, halves, False, star)
-    limit = tape.limit[op[4] : op[5]]
-    rows = make_rows(world, par, tape, m, q, star, (op[1], op[2]), limit, False)
-    n = rows.f.size
+    limit, turned = tape.limit[op[4] : op[5]], np.empty((1 + op[12], nv))
+    mode = tape.mode[op[1] : op[2]].copy()
+    for k in range(op[12]):
+        rows, _ = turned_rows(world, par, tape, op, k, q, star, turned[k], h, m)
+        put(turned[k + 1], star)
+        add_impulse(rows, turned[k + 1])
+    put(tape.mode[op[1] : op[2]], mode)
+    rows = make_rows(world, par, tape, m, q, (star, turned[op[12]]), (op[1], op[2]), limit, False)
+    n, start = rows.f.size, start_of_turn(world, par, tape, op, op[12])
     move_right_hand_side(rows, star, h)
     us, fs = np.empty((1 + op[10], nv)), np.empty((1 + op[10], n))
-    _repeat_lcps(world, tape, op, rows, q, star, h, m, at, us, fs)
-    u, after = us[op[10]], us[op[10] - op[8]]
+    repeat_lcps(world, tape, op, start, rows, q, star, h, m, at, us, fs)
+    u, after, flying = us[op[10]].copy(), us[op[10] - op[8]], np.empty(nv, np.bool_)
+    find_flying(tree.above, rows, fs[op[10] - op[8]], v, after, star, flying)
+    later = 0.0 if op[13] else 0.5 * dt / h
+    for k in range(nv):
+        u[k] = 0.5 * (v[k] + u[k]) if later > 0.0 and flying[k] else u[k]
     u_bar, after_bar, star_bar = np.zeros(nv), np.empty(nv), np.zeros(nv)
-    h_bar = _pull_end(world, tape, i, q, v, u, after, h, m, at, q_bar, v_bar, u_bar, after_bar, rest_bar)
+    h_bar = _pull_end(
+        world, tape, i, q, v, u, after, flying, later, h, m, at, q_bar, v_bar, u_bar, after_bar, rest_bar
+    )
+    for k in range(nv):
+        if later > 0.0 and flying[k]:
+            u_bar[k] *= 0.5
+            v_bar[k] += u_bar[k]
     if op[6] >= 0:
         kinematics(tree, q, m)
     inertias(tree, unit, m)
     if n > 0:
         h_bar += _pull_contacts(
-            world, par, tape, op, q, star, us, fs, rows, h, m, out, q_bar, u_bar, after_bar, star_bar
+            world, par, tape, op, q, star, turned, us, fs, rows, h, m, out, q_bar, u_bar, after_bar, star_bar
         )
     else:
         for k in range(nv):
             star_bar[k] = u_bar[k] + after_bar[k]
+    put(tape.mode[op[1] : op[2]], mode)
     h_bar += _pull_free(tree, par, v, halves, rounds, star, h, m, out, star_bar, v_bar, tau_bar)
     pull_kinematics(tree, m, out, q_bar)
     return h_bar
@@ -370,12 +436,12 @@ def _pull_move(world, par, tape, i, q, v, h, tau, m, unit, out, tau_bar, q_bar, 
 
 @inner
 def _times_left(tape):
-    """Return (n,) the time that was left of the step before each operation [s]."""
-    left, rest = np.empty(tape.size[0]), 0.0
-    for i in range(left.size):
-        left[i] = rest
+    """Return (n, 2) the time that was left of the step before each operation, and the step [s]."""
+    left, rest, dt = np.empty((tape.size[0], 2)), 0.0, 0.0
+    for i in range(tape.size[0]):
+        left[i] = rest, dt
         if tape.op[i, 0] == BEGIN:
-            rest = tape.length[i]
+            rest = dt = tape.length[i]
         elif tape.op[i, 0] == MOVE and tape.op[i, 6] != NONE:
             rest -= tape.length[i]
     return left
@@ -408,7 +474,7 @@ def pull_back(simulation, tau, state, out):
             _pull_response(world, par, tape, tape.op[i], q, v, m, unit, out, q_bar, v_bar)
         else:
             rest_bar = _pull_move(
-                world, par, tape, i, q, v, left[i], tau[control], m, unit, out, out.tau[control], q_bar,
-                v_bar, rest_bar,
+                world, par, tape, i, q, v, left[i, 0], left[i, 1], tau[control], m, unit, out,
+                out.tau[control], q_bar, v_bar, rest_bar,
             )  # fmt: skip
     tangent_to_coordinates(tree, tape.q[0], q_bar, state[:nq])

@@ -75,12 +75,13 @@ def factor(G, order, floor):
         if p != k:
             for j in range(n):
                 G[k, j], G[p, j] = G[p, j], G[k, j]
+        pivot = G[k, k + 1 :]
         for i in range(k + 1, n):
             G[i, k] /= G[k, k]
-            share = G[i, k]
+            share, row = G[i, k], G[i, k + 1 :]
             if share != 0.0:
-                for j in range(k + 1, n):
-                    G[i, j] -= share * G[k, j]
+                for j in range(row.size):
+                    row[j] -= share * pivot[j]
     return rank
 
 
@@ -159,12 +160,12 @@ def forces_of_classes(A, b, owner, mu, cls, f, rounds, compliance):
     if count == 0:
         fill(f, 0.0)
         return 0
-    G = np.empty((count, count), A.dtype)
+    G = np.empty((count, count))
     class_matrix(A, owner, mu, cls, index, count, G)
     top = 0.0
     for i in range(count):
         top = max(top, abs(A[index[i], index[i]]))
-    x, e = np.empty(count, A.dtype), np.empty(count, A.dtype)
+    x, e = np.empty(count), np.empty(count)
     order = np.empty(count, np.int64)
     H = G.copy()
     for i in range(count):
@@ -181,6 +182,21 @@ def forces_of_classes(A, b, owner, mu, cls, f, rounds, compliance):
         x += e
     _all_forces(owner, mu, cls, index, x, count, f)
     return count - rank
+
+
+@inner
+def classes_of_forces(A, b, owner, mu, f, cls):
+    """Write the classes into which f − w/A_ii is projected."""
+    for i in range(f.size):
+        w = b[i]
+        for j in range(f.size):
+            w += A[i, j] * f[j]
+        g, k = f[i] - w / A[i, i] if A[i, i] > 0.0 else f[i], owner[i]
+        if k < 0:
+            cls[i] = CLAMP if g > 0.0 else SEPARATE
+        else:
+            limit = mu[i] * f[k]
+            cls[i] = HIGH if g > limit else LOW if g < -limit else STICK
 
 
 @inner

@@ -8,20 +8,30 @@ from typing import NamedTuple
 import numpy as np
 
 from dexengines.kernels import inner
-from dexengines.lcp.classes import HIGH, SEPARATE
+from dexengines.lcp.classes import CLAMP, HIGH, LOW, SEPARATE, STICK
 from dexengines.lcp.correction import PARTS, find_curvature, find_pushes
 from dexengines.lcp.dynamics import bias_forces, kinematics, kinetic_energy
 from dexengines.lcp.impact import solve_and_count
-from dexengines.lcp.record import UNSOLVED
-from dexengines.lcp.rows import add_impulse, make_rows, move_right_hand_side, report_impulses
-from dexengines.lcp.solver import FAILED, RETRY
+from dexengines.lcp.record import SOLVES, UNSOLVED, WARM
+from dexengines.lcp.rows import (
+    SLIDING,
+    SLIP,
+    add_impulse,
+    make_rows,
+    move_right_hand_side,
+    report_impulses,
+    slip_at,
+)
+from dexengines.lcp.solver import EXACT, FAILED, RETRY, solve_from_classes
 from dexengines.lcp.vectors import fill, put
 
 CURVATURE_ROUNDS = 4
 """Most LCPs for the curvature of gaps, which depends on how bodies move."""
-MOST_CLASSES = 3 + 2 * CURVATURE_ROUNDS
+TURNS = 2
+"""Most LCPs in which friction directions are turned to the slip that the last one gives."""
+MOST_CLASSES = 3 + 2 * CURVATURE_ROUNDS + 2 * TURNS
 """Most entries of a tape's classes for each row of a substep: those of the first LCP; of every
-other one, its parts and its classes."""
+other one, its modes or parts and its classes."""
 
 
 class Motion(NamedTuple):
@@ -36,6 +46,8 @@ class Motion(NamedTuple):
     """Velocity of the motion within the substep."""
     free: np.ndarray
     """Velocity without contacts."""
+    flying: np.ndarray
+    """True where no contact or limit acts on any body of the same tree."""
     after: np.ndarray
     """Velocity at the end of the substep, u without the push."""
     trial: np.ndarray
@@ -105,6 +117,103 @@ def _remember(memory, tape, rows, limit, cls):
 
 
 @inner
+def find_flying(above, rows, f, v, u, free, flying):
+    """Write which velocities (V,) belong to trees on which no row acts: none has a force f (n,), or
+    would with the velocity halfway between v and u.
+
+    Args:
+        above: as in :class:`.dynamics.Tree`. rows: with the right-hand side at velocities ``free``.
+    """
+    J = rows.J
+    fill(flying, True)
+    for r in range(f.size):
+        w = rows.b[r]
+        for k in range(above.size):
+            w += J[r, k] * (0.5 * (v[k] + u[k]) - free[k])
+        if f[r] != 0.0 or (rows.owner[r] < 0 and w < 0.0):
+            for k in range(above.size):
+                flying[k] = flying[k] and J[r, k] == 0.0
+    for k in range(above.size - 1, -1, -1):  # down to the roots, and back up
+        if above[k] >= 0:
+            flying[above[k]] = flying[above[k]] and flying[k]
+    for k in range(above.size):
+        if above[k] >= 0:
+            flying[k] = flying[above[k]]
+
+
+@inner
+def _find_sliding(world, m, tape, rows, cls, mode, u):
+    """Set the mode of contacts with load that slide at velocities u, and that of the others to
+    their first one, ``mode``; return whether any slides."""
+    tree, body, found, r = world.tree, world.shapes.body, False, 0
+    t, twist = np.empty(3), np.empty((2, 6))
+    for k in range(rows.first, rows.last):
+        w, feature, n, c = _rows_of(rows, r), tape.feature[k], rows.place[r, :3], rows.place[r, 3:]
+        tape.mode[k] = mode[k - rows.first]
+        if w > 1 and cls[r] == CLAMP:
+            square = slip_at(tree, m.S, body[feature[0]], body[feature[1]], u, c, n, twist, t)
+            if square > SLIP * SLIP:
+                tape.mode[k], found = SLIDING, True
+        r += w
+    return found
+
+
+@inner
+def _turned_classes(tape, before, cls, rows, turned):
+    """Write the classes to start from after a turn, from those before it."""
+    r, s = 0, 0
+    for k in range(rows.first, rows.last):
+        w, x = _rows_of(rows, r), _rows_of(before, s)
+        turned[r] = cls[s]
+        for j in range(1, w):
+            turned[r + j] = LOW if tape.mode[k] == SLIDING else cls[s + j] if x == w else STICK
+        r, s = r + w, s + x
+    put(turned[r:], cls[s:])
+
+
+@inner
+def _turn(world, par, tape, m, motion, rows, cls, limit, rest, bits, counts):
+    """Solve again with the friction of contacts that slide along their slip, as long as any does.
+
+    Within a pyramid, a contact that slides along one direction may also bear friction across it.
+    Only Newton's method is tried; where it fails, the last solution remains.
+
+    Args:
+        rows, cls: the first LCP, solved, and its classes. ``motion.u`` is its velocity, overwritten.
+        bits: 1 if its forces are not regularised.
+
+    Returns:
+        The rows and classes of the last LCP that was solved; the number of those before it, which
+        are on the tape; a bit for each of them, and one for the last, whose forces are not
+        regularised; where the tape's classes end.
+    """
+    turns, end, u = 0, tape.size[2], motion.u
+    span, first = (rows.first, rows.last), tape.mode[rows.first : rows.last].copy()
+    mode = first.copy()
+    while turns < TURNS and _find_sliding(world, m, tape, rows, cls, first, u):
+        turned = make_rows(world, par, tape, m, motion.q, (motion.free, u), span, limit, False)
+        move_right_hand_side(turned, motion.free, rest)
+        classes = np.empty(turned.f.size, np.int64)
+        _turned_classes(tape, rows, cls, turned, classes)
+        counts[SOLVES] += 1
+        if solve_from_classes(turned.A, turned.b, turned.owner, turned.mu, classes, turned.f) > EXACT:
+            break
+        counts[WARM] += 1
+        put(tape.cls[end : end + mode.size], mode)
+        put(tape.cls[end + mode.size : end + mode.size + cls.size], cls)
+        end += mode.size + cls.size
+        put(mode, tape.mode[span[0] : span[1]])
+        turns += 1
+        bits += 1 << (15 + turns) if bits & 1 else 0
+        bits -= bits & 1
+        rows, cls = turned, classes
+        put(u, motion.free)
+        add_impulse(rows, u)
+    put(tape.mode[span[0] : span[1]], mode)
+    return rows, cls, turns, bits, end
+
+
+@inner
 def _energy_bound(tree, kinetic, tau, weight, v, u, rest):
     """Return the kinetic energy that forces allow within the rest of the step; contacts do no
     work."""
@@ -115,12 +224,13 @@ def _energy_bound(tree, kinetic, tau, weight, v, u, rest):
 
 
 @inner
-def _correct_curvature(world, tape, m, motion, rows, lift, cls, rest, solved, counts, extremes):
+def _correct_curvature(world, tape, m, motion, rows, lift, cls, start, rest, solved, counts, extremes):
     """Solve again while bodies would meet because they turn; a correction that exceeds the energy
     bound is tried for a shorter part of the time.
 
     Args:
         lift: (n,) correction of b; cls: (n,) classes; ``rows.f`` and both are written.
+        start: where the tape has the classes of the LCP without it.
         solved: whether the LCP without it is.
 
     Returns:
@@ -128,13 +238,13 @@ def _correct_curvature(world, tape, m, motion, rows, lift, cls, rest, solved, co
         not regularised; whether the last is solved.
     """
     tree, n, q, v, u, after = world.tree, cls.size, motion.q, motion.v, motion.u, motion.after
-    first_cls, first_f = tape.cls[tape.size[2] : tape.size[2] + n], rows.f.copy()
+    first_cls, first_f = tape.cls[start : start + n], rows.f.copy()
     bias_forces(tree, np.zeros(m.bias.size), m)
     weight = m.bias.copy()
     kinetic = kinetic_energy(tree.above, m.M, v)
     rounds, bits, longest = 0, 0, 0
     while rounds < CURVATURE_ROUNDS and longest < len(PARTS):
-        r = tape.size[2] + (1 + 2 * rounds) * n
+        r = start + (1 + 2 * rounds) * n
         part = tape.cls[r : r + n]
         if not find_curvature(world, m, tape, rows, q, u, rest, motion.at, longest, part, lift):
             break
@@ -172,35 +282,45 @@ def contact_velocity(world, par, tape, memory, m, motion, span, limit, rest, cur
 
     Returns:
         Number of LCPs after the first whose classes are on the tape; a bit for each one whose
-        forces are not regularised; True if the last one is a push.
+        forces are not regularised; True if the last one is a push; number of LCPs before the first;
+        where the tape's classes end.
     """
     u, free, after = motion.u, motion.free, motion.after
     put(free, u)
     put(after, u)
-    rows = make_rows(world, par, tape, m, motion.q, u, span, limit, True)
+    rows = make_rows(world, par, tape, m, motion.q, (u, u), span, limit, True)
     n, rounds, pushed = rows.f.size, 0, False
     if n == 0:
         memory.size[0] = 0
-        return rounds, 0, pushed
-    lift, classes = np.zeros(n), np.empty(n, np.int64)
+        fill(motion.flying, True)
+        return rounds, 0, pushed, 0, tape.size[2]
+    classes = np.empty(n, np.int64)
     move_right_hand_side(rows, u, rest)
     known = _recall(memory, tape, rows, limit, classes)
     way = solve_and_count(rows, rows.b, classes, known, counts, extremes)
+    _remember(memory, tape, rows, limit, classes)
+    memory.size[0] = min(span[1] - span[0], memory.feature.shape[0])
     solved = way != FAILED
-    bits = 0 if solved and way < RETRY else 1
-    if not solved:
-        counts[UNSOLVED] += 1
+    bits, turns, start = 0 if solved and way < RETRY else 1, 0, tape.size[2]
     add_impulse(rows, u)
-    cls = tape.cls[tape.size[2] : tape.size[2] + n]
-    put(cls, classes)
+    if solved:
+        rows, classes, turns, more, start = _turn(
+            world, par, tape, m, motion, rows, classes, limit, rest, bits, counts
+        )
+        bits, n = more, rows.f.size
+    else:
+        counts[UNSOLVED] += 1
+    lift = np.zeros(n)
+    put(tape.cls[start : start + n], classes)
     put(after, u)
     if curved:
         rounds, more, solved = _correct_curvature(
-            world, tape, m, motion, rows, lift, classes, rest, solved, counts, extremes
+            world, tape, m, motion, rows, lift, classes, start, rest, solved, counts, extremes
         )
         bits += more
+    find_flying(world.tree.above, rows, rows.f, motion.v, after, free, motion.flying)
     report_impulses(tape, rows, rows.f)
-    r = tape.size[2] + (1 + 2 * rounds) * n
+    r = start + (1 + 2 * rounds) * n
     if find_pushes(rows, u, rest, tape.cls[r : r + n], lift):
         way = solve_and_count(rows, rows.b + lift, classes, solved, counts, extremes)
         if way != FAILED:  # it moves bodies; their velocities, and with them energy, stay those without it
@@ -209,6 +329,4 @@ def contact_velocity(world, par, tape, memory, m, motion, span, limit, rest, cur
             rounds, pushed = rounds + 1, True
             bits += 1 << rounds if way >= RETRY else 0
             put(tape.cls[r + n : r + 2 * n], classes)
-    _remember(memory, tape, rows, limit, cls)
-    memory.size[0] = min(span[1] - span[0], memory.feature.shape[0])
-    return rounds, bits, pushed
+    return rounds, bits, pushed, turns, start + (1 + 2 * rounds) * n

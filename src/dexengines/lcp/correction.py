@@ -109,8 +109,8 @@ def find_pushes(rows, velocity, h, part, lift):
 @inner
 def repeat_corrections(world, m, tape, rows, q, velocity, h, at, part, lift):
     """Repeat on ``lift`` the corrections that :func:`find_curvature` and :func:`find_pushes`
-    recorded in ``part``; real or complex."""
-    n = np.empty(3, rows.J.dtype)
+    recorded in ``part``."""
+    n = np.empty(3)
     for r in range(part.size):
         if part[r] == FULL_PUSH:
             lift[r] = -PUSH

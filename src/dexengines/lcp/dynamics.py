@@ -1,7 +1,6 @@
-"""Kinematics, mass matrix and bias forces of a tree of bodies, for real and for complex numbers.
+"""Kinematics, mass matrix and bias forces of a tree of bodies.
 
-Every function takes real arrays for a simulation and complex ones for its derivative, and is
-analytic. Twists and inertias are about the world's origin: a body's twist (ω, v) moves the point x
+Twists and inertias are about the world's origin: a body's twist (ω, v) moves the point x
 at v + ω × x.
 """
 
@@ -155,23 +154,11 @@ def _elimination(parent: np.ndarray, at: np.ndarray) -> np.ndarray:
     return above
 
 
-def make_motion(tree: Tree, kind: type) -> Motion:
-    """Allocate a motion of numbers of a kind, ``float`` or ``complex``."""
+def make_motion(tree: Tree) -> Motion:
+    """Allocate a motion."""
     B, nv = tree.parent.size, tree.dof_parent.size
-    motion = Motion(
-        np.zeros((B, 3, 3), kind),
-        np.zeros((B, 3), kind),
-        np.zeros((nv, 6), kind),
-        np.zeros((B, 6), kind),
-        np.zeros((B, 6), kind),
-        np.zeros((B, 6), kind),
-        np.zeros((B, 10), kind),
-        np.zeros((B, 10), kind),
-        np.zeros((nv, nv), kind),
-        np.zeros(nv, kind),
-        np.zeros((9, 3), kind),
-        np.zeros(6, kind),
-    )
+    shapes = (B, 3, 3), (B, 3), (nv, 6), (B, 6), (B, 6), (B, 6), (B, 10), (B, 10), (nv, nv), nv, (9, 3), 6
+    motion = Motion(*map(np.zeros, shapes))
     motion.R[0] = np.eye(3)
     return motion
 
@@ -467,7 +454,7 @@ def integrate(tree, q, u, h, out):
             out[a + i] = q[a + i] + h * u[d + i]
         x, y, z = h * u[d + 3], h * u[d + 4], h * u[d + 5]
         square = x * x + y * y + z * z
-        if square.real < 1e-6:  # series, analytic also at rest
+        if square < 1e-6:  # series, analytic also at rest
             s = 0.5 - square / 48.0 + square * square / 3840.0
             c = 1.0 - square / 8.0 + square * square / 384.0
         else:

@@ -22,7 +22,6 @@ from dexengines.errors import EngineError
 from dexengines.lcp import record as s
 from dexengines.lcp.adjoint import pull_back
 from dexengines.lcp.dynamics_adjoint import make_cotangents
-from dexengines.lcp.replay import differentiate
 from dexengines.lcp.roll import refer, roll
 from dexengines.lcp.system import LcpSystem
 
@@ -92,7 +91,8 @@ def vjp(
     Raises:
         EngineError: the system has other parameters, or another tape, than the rollout had.
     """
-    _check(system, run)
+    if run.tape is not system.tape or run.parameters is not system.parameters:
+        raise EngineError("derivatives are to be taken before the system's tape or parameters are replaced")
     state = np.array(cotangent, float)
     out = make_cotangents(
         system.world.tree, len(run.tau), run.parameters.friction.size, run.parameters.restitution.size
@@ -102,47 +102,11 @@ def vjp(
     return {k: x for k, x in zip(INPUTS, parts, strict=True) if k in wrt}
 
 
-def _check(system: LcpSystem, run: Rollout) -> None:
-    if run.tape is not system.tape or run.parameters is not system.parameters:
-        raise EngineError("derivatives are to be taken before the system's tape or parameters are replaced")
-
-
-def directional(system: LcpSystem, run: Rollout, directions: dict[str, np.ndarray]) -> np.ndarray:
-    """Return derivatives of the final state along n directions, before the system takes another
-    step.
-
-    Args:
-        directions: arrays (n, *shape of the input) by names in :data:`INPUTS`; inputs that are left
-            out stay constant.
-
-    Returns:
-        (n, Q + V)
-
-    Raises:
-        EngineError: the system has other parameters, or another tape, than the rollout had.
-    """
-    n = len(next(iter(directions.values())))
-    shapes = (run.q[0], run.v[0], run.tau, *run.parameters)
-    _check(system, run)
-    parts = [
-        np.array(directions[k], float, order="C") if k in directions else np.zeros((n, *x.shape))
-        for k, x in zip(INPUTS, shapes, strict=True)
-    ]
-    out = np.empty((n, run.q.shape[1] + run.v.shape[1]))
-    differentiate(system.reference(), run.q[0], run.v[0], run.tau, *parts, out)
-    return out
-
-
 def jacobian(system: LcpSystem, run: Rollout, wrt: Sequence[str] = ("q", "v")) -> dict[str, np.ndarray]:
     """Return derivatives of the final state (Q + V,) with respect to whole inputs: arrays (Q + V,
-    *shape of the input) by name."""
-    inputs = run.q[0], run.v[0], run.tau, *run.parameters
-    shapes, result = {k: x.shape for k, x in zip(INPUTS, inputs, strict=True)}, {}
-    for name in wrt:
-        size = int(np.prod(shapes[name]))
-        columns = directional(system, run, {name: np.eye(size).reshape(size, *shapes[name])})
-        result[name] = np.moveaxis(columns.reshape(*shapes[name], -1), -1, 0)
-    return result
+    *shape of the input) by name; one sweep for each entry of the state."""
+    rows = [vjp(system, run, e, wrt) for e in np.eye(run.q.shape[1] + run.v.shape[1])]
+    return {name: np.array([row[name] for row in rows]) for name in wrt}
 
 
 class _Twins:

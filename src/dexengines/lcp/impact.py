@@ -27,7 +27,7 @@ from dexengines.lcp.record import (
     UNSOLVED,
     WARM,
 )
-from dexengines.lcp.rows import add_impulse, count_rows, impact_right_hand_side, make_rows, report_impulses
+from dexengines.lcp.rows import add_impulse, impact_right_hand_side, make_rows, report_impulses
 from dexengines.lcp.solver import FAILED, RETRY, TOLERANCE, WARM_START, solve_lcp
 from dexengines.lcp.touchdown import normal_speed
 from dexengines.lcp.vectors import put
@@ -79,10 +79,8 @@ def linked_groups(A, owner, group):
     for i in range(owner.size):
         group[i] = i
         for j in range(i):
-            size = abs(A[i, j].real)
-            if group[j] != group[i] and (
-                owner[i] == j or size * size > LINKED * LINKED * A[i, i].real * A[j, j].real
-            ):
+            size = abs(A[i, j])
+            if group[j] != group[i] and (owner[i] == j or size * size > LINKED * LINKED * A[i, i] * A[j, j]):
                 least, other = min(group[i], group[j]), max(group[i], group[j])
                 for k in range(i + 1):
                     if group[k] == other:
@@ -108,7 +106,7 @@ def apply_restitution(rows, e):
             if group[i] == g and owner[i] < 0:
                 work += f[i] * b[i]
                 back += e[i] * f[i] * b[i]
-        if work.real < 0.0:
+        if work < 0.0:
             s = back / work
             for i in range(g, n):
                 if group[i] == g:
@@ -197,7 +195,7 @@ def _pass(world, par, q, v, m, tape, span, plastic, counts, extremes):
     inertias(world.tree, par.mass, m)
     mass_matrix(world.tree, m)
     factorise(world.tree.above, m.M)
-    rows = make_rows(world, par, tape, m, q, v, span, tape.limit[:0], True)
+    rows = make_rows(world, par, tape, m, q, (v, v), span, tape.limit[:0], True)
     impact_right_hand_side(rows, v)
     cls, e = np.empty(rows.f.size, np.int64), np.empty(rows.f.size)
     way = solve_and_count(rows, rows.b, cls, False, counts, extremes)
@@ -231,9 +229,7 @@ def respond(world, par, q, v, m, tape, span, threshold, counts, extremes):
         if bouncing == 0:
             break
         any_impact = True
-        n = count_rows(
-            par.friction, world.shapes.friction_of, tape.feature, first, touching, world.directions, 0
-        )
+        n = (touching - first) * (1 + world.directions)
         room = tape.size[0] < tape.op.shape[0] and last + (last - first) <= tape.feature.shape[0]
         if not room or tape.size[2] + n > tape.cls.size:
             return last, TAPE_FULL, True

@@ -57,11 +57,12 @@ class Tape(NamedTuple):
     size: np.ndarray
     """(4,) numbers of operations, contacts, classes, limits."""
     op: np.ndarray
-    """(n, 12): kind; first and last contact; first class; first and last limit; contact of the
+    """(n, 14): kind; first and last contact; first class; first and last limit; contact of the
     impact that ended it; index of the controls; whether an impact has restitution, or a move's
     velocities leave out a push; LCPs whose forces are not regularised (bit i for the i-th); number
     of LCPs after the first, for the curvature of gaps and the push; binary exponent of the floor of
-    the impact."""
+    the impact; number of LCPs before the first, whose sliding contacts had other directions (bit 16
+    + i for the i-th); 1 for the first move of a step."""
     length: np.ndarray
     """(n,) duration of a move, of a step where it begins [s]."""
     q: np.ndarray
@@ -78,7 +79,8 @@ class Tape(NamedTuple):
     """(contacts, 10) of contacts with rows: gap [m], normal from a to b, point, impulse on b [N
     s]."""
     cls: np.ndarray
-    """Classes of the rows; for every further LCP the part of the move after which each row was
+    """Of every LCP with other directions the modes of its contacts, then the classes of its rows;
+    classes of the first LCP; for every further one the part of the move after which each row was
     corrected, then classes."""
     limit: np.ndarray
 
@@ -102,7 +104,7 @@ def make_tape(nq: int, nv: int, ops: int, contacts: int, directions: int, limits
     """Allocate a tape for a number of operations and contacts."""
     return Tape(
         np.zeros(4, np.int64),
-        np.zeros((ops, 12), np.int64),
+        np.zeros((ops, 14), np.int64),
         np.zeros(ops),
         np.zeros((ops, nq)),
         np.zeros((ops, nv)),

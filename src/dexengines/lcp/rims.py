@@ -2,7 +2,7 @@
 side is a thick edge.
 
 A lying cylinder touches at the lowest points of its two rims, a standing one at points around its
-rim, any other at the lowest point of one rim, which moves as the cylinder turns.
+rim and within, any other at the lowest point of one rim, which moves as the cylinder turns.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ from dexengines.lcp.manifold import (
 from dexengines.lcp.vectors import across, crossed, divide, dot, minus, plus, put, rotated, times, unrotated
 
 AROUND = 8
-"""Points that represent a rim lying flat on a face."""
+"""Points around each of the circles that represent a cap lying flat on a face."""
+INNER = 0.526172
+"""Radius of the inner circle in that of the rim. The solver gives contacts forces inversely to the
+diagonal of A, 1 + 4 (r/R)² for a thin disc; the friction of a spinning disc then has the lever of a
+uniform pressure, 2/3 R."""
 TILTED = 1e-9
 """Slope of a rim, times its radius, above which it has a lowest point [m]."""
 CROSSED = 1e-3
@@ -78,14 +82,14 @@ def rims_over_faces(shapes, o, c, Ro, po, Rc, pc, towards, margin, pair, feature
                     )  # fmt: skip
             if gap + 2.0 * slope > margin or (along < 0.0) != (i == 1):
                 continue
-            for j in range(AROUND):
-                angle = 2.0 * np.pi * j / AROUND
+            for j in range(2 * AROUND):
+                angle, part = 2.0 * np.pi * j / AROUND, 1.0 if j < AROUND else INNER
                 y_B = v_B.copy()
                 for d in range(3):
-                    y_B[d] = v_B[d] + np.cos(angle) * e[d] + np.sin(angle) * f[d]
+                    y_B[d] = v_B[d] + part * (np.cos(angle) * e[d] + np.sin(angle) * f[d])
                 y = plus(pc, rotated(Rc, y_B))
                 if shapes.is_plane[o] or over_face(shapes, o, k, unrotated(Ro, minus(y, po))):
-                    ra, rb, which = shapes.radius[o], shapes.radius[c], 2 + AROUND * i + j
+                    ra, rb, which = shapes.radius[o], shapes.radius[c], 2 + 2 * AROUND * i + j
                     count = add(
                         feature, data, count, o, c, FACE_POINT, 1, pair, k, which, x_B, normal_B, y_B,
                         np.zeros(3), ra, rb,

@@ -22,8 +22,6 @@ class Simulation(NamedTuple):
     tape: Tape
     memory: Memory
     motion: Motion
-    complex_motion: Motion
-    """Scratch of derivatives."""
 
 
 @entry

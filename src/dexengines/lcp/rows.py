@@ -1,4 +1,4 @@
-"""Contacts and joint limits as rows of a frictional LCP, for real and for complex numbers."""
+"""Contacts and joint limits as rows of a frictional LCP."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import numpy as np
 from dexengines.kernels import inner
 from dexengines.lcp.dynamics import solve_mass
 from dexengines.lcp.features import gap_of_features
-from dexengines.lcp.vectors import cross, divide, dot, put
+from dexengines.lcp.vectors import cross, divide, dot, fill, put
 
 TARGET = 1e-5
 """Gap that a resting contact keeps [m]."""
 SLIP = 1e-7
 """Sliding speed above which friction directions follow the slip [m/s]."""
+SLIDING = -1
+"""Mode of a contact that slides: friction in one direction, that of its slip."""
 
 
 class Rows(NamedTuple):
@@ -68,16 +70,7 @@ def pair_row(tree, S, ba, bb, place, row):
 
 
 @inner
-def count_rows(friction, friction_of, feature, first, last, directions, limits):
-    """Return the number of rows of contacts first … last − 1 and of the joint limits."""
-    n = limits
-    for k in range(first, last):
-        n += 1 if friction[friction_of[feature[k, 4]]].real == 0.0 else 1 + directions
-    return n
-
-
-@inner
-def _slip(tree, S, ba, bb, slip, c, n, twist, t):
+def slip_at(tree, S, ba, bb, slip, c, n, twist, t):
     """Write to t the velocity of body bb at point c, relative to ba and across n, at joint
     velocities ``slip``; return its square. ``twist`` (2, 6) is scratch."""
     twist[:] = 0.0
@@ -108,26 +101,28 @@ def _least(n):
     """Return the index of the component of n nearest to zero, the first of equal ones."""
     low = 0
     for i in range(1, 3):
-        if abs(n[i].real) < abs(n[low].real) - 1e-9:
+        if abs(n[i]) < abs(n[low]) - 1e-9:
             low = i
     return low
 
 
 @inner
-def _contact_rows(world, friction, tape, m, slip, decide, rows):
+def _contact_rows(world, friction, tape, m, slips, decide, rows):
     """Write the normal and friction rows of the contacts: J (zero before), gap, mu, owner, place.
 
     Args:
         m: poses and axes.
-        slip: (V,) velocities whose slip the first friction direction follows.
+        slips: two velocities (V,) whose slip the first friction direction follows, the second for
+            contacts that slide.
         decide: write ``tape.mode`` of each contact, the direction of its first friction row: 0
-            along the slip, k across axis k − 1. Otherwise read it.
+            along the slip, k across axis k − 1. Otherwise read it; it may be ``SLIDING``.
 
     The other directions follow at equal angles. Together their forces span a polygon of twice as
-    many corners, scaled so that the first direction bears μ f_n.
+    many corners, scaled so that the first direction bears μ f_n. A contact that slides has only the
+    first.
     """
-    tree, shapes, mode, kind = world.tree, world.shapes, tape.mode, rows.J.dtype
-    t, s, twist = np.empty(3, kind), np.empty(3, kind), np.empty((2, 6), kind)
+    tree, shapes, mode = world.tree, world.shapes, tape.mode
+    t, s, twist = np.empty(3), np.empty(3), np.empty((2, 6))
     total = 0.0
     for j in range(world.directions):
         total += abs(np.cos(np.pi * j / world.directions))
@@ -143,12 +138,13 @@ def _contact_rows(world, friction, tape, m, slip, decide, rows):
         pair_row(tree, m.S, ba, bb, rows.place[r], rows.J[r])
         r += 1
         coefficient = friction[shapes.friction_of[feature[4]]]
-        if coefficient.real == 0.0:
+        if coefficient == 0.0:
             continue
-        square = _slip(tree, m.S, ba, bb, slip, c, n, twist, t)
+        sliding = mode[k] == SLIDING
+        square = slip_at(tree, m.S, ba, bb, slips[1] if sliding else slips[0], c, n, twist, t)
         if decide:
             mode[k] = 0
-            if square.real < SLIP * SLIP:
+            if square < SLIP * SLIP:
                 mode[k] = 1 + _least(n)
         if mode[k] > 0:
             i = mode[k] - 1
@@ -158,14 +154,15 @@ def _contact_rows(world, friction, tape, m, slip, decide, rows):
             square = dot(t, t)
         divide(t, np.sqrt(square))
         cross(n, t, s)
-        for j in range(world.directions):
+        for j in range(1 if sliding else world.directions):
             x, y = np.cos(np.pi * j / world.directions), np.sin(np.pi * j / world.directions)
             if 2 * j == world.directions:
                 x = 0.0
             for i in range(3):
                 rows.place[r, i], rows.place[r, 3 + i] = x * t[i] + y * s[i], c[i]
             pair_row(tree, m.S, ba, bb, rows.place[r], rows.J[r])
-            rows.gap[r], rows.mu[r], rows.owner[r] = 0.0, coefficient / total, normal
+            rows.gap[r], rows.owner[r] = 0.0, normal
+            rows.mu[r] = coefficient if sliding else coefficient / total
             r += 1
 
 
@@ -188,45 +185,53 @@ def _delassus(above, L, rows):
     """Write Y = J M⁻¹ and A = J M⁻¹ Jᵀ from the factors L of M."""
     J, A, Y = rows.J, rows.A, rows.Y
     n, nv = J.shape
+    column, count = np.empty((n, nv), np.int64), np.zeros(n, np.int64)
     for i in range(n):
+        for k in range(nv):
+            if J[i, k] != 0.0:
+                column[i, count[i]] = k
+                count[i] += 1
         put(Y[i], J[i])
         solve_mass(above, L, Y[i])
         for j in range(i + 1):
-            total = J[j, 0] * Y[i, 0]
-            for k in range(1, nv):
+            total = 0.0
+            for k in column[j, : count[j]]:
                 total += J[j, k] * Y[i, k]
             A[i, j] = total
             A[j, i] = total
 
 
 @inner
-def make_rows(world, par, tape, m, q, slip, span, limit, decide):
+def make_rows(world, par, tape, m, q, slips, span, limit, decide):
     """Return the :class:`Rows` of contacts ``span`` = (first, last) and of joint limits ``limit``.
 
     Args:
         m: poses at q, factors of the mass matrix.
-        slip, decide: see :func:`_contact_rows`.
+        slips, decide: see :func:`_contact_rows`.
     """
-    kind, nv, (first, last) = q.dtype, slip.size, span
-    contacts = count_rows(
-        par.friction, world.shapes.friction_of, tape.feature, first, last, world.directions, 0
-    )
+    nv, (first, last), contacts = slips[0].size, span, 0
+    if decide:
+        fill(tape.mode[first:last], 0)
+    for k in range(first, last):
+        contacts += 1
+        if par.friction[world.shapes.friction_of[tape.feature[k, 4]]] != 0.0:
+            contacts += 1 if tape.mode[k] == SLIDING else world.directions
     n = contacts + limit.size
     rows = Rows(
-        np.zeros((n, nv), kind),
-        np.empty((n, n), kind),
-        np.empty((n, nv), kind),
-        np.empty(n, kind),
-        np.zeros(n, kind),
-        np.empty(n, kind),
-        np.empty(n, kind),
+        np.zeros((n, nv)),
+        np.empty((n, n)),
+        np.empty((n, nv)),
+        np.empty(n),
+        np.zeros(n),
+        np.empty(n),
+        np.empty(n),
         np.empty(n, np.int64),
-        np.empty((n, 6), kind),
+        np.empty((n, 6)),
         contacts,
         first,
         last,
     )
-    _contact_rows(world, par.friction, tape, m, slip, decide, rows)
+    _contact_rows(world, par.friction, tape, m, slips, decide, rows)
     _limit_rows(world, limit, q, rows)
     _delassus(world.tree.above, m.M, rows)
     return rows
@@ -249,7 +254,7 @@ def move_right_hand_side(rows, velocity, h):
     for i in range(rows.b.size):
         if rows.owner[i] < 0:
             target = TARGET if i < rows.contacts else 0.0
-            if rows.gap[i].real > target:
+            if rows.gap[i] > target:
                 rows.b[i] += (rows.gap[i] - target) / h
 
 

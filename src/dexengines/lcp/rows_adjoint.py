@@ -22,6 +22,7 @@ from dexengines.lcp.classes import (
 )
 from dexengines.lcp.dynamics_adjoint import dot6
 from dexengines.lcp.features import gap_of_features
+from dexengines.lcp.rows import SLIDING
 from dexengines.lcp.vectors import cross, dot, fill, put
 
 SMALL = 1e-30
@@ -172,7 +173,7 @@ def _pull_friction(world, m, feature, mode, slip, J_bar, n, c, bar, out, slip_ba
     for i in range(3):
         t[i] = y[i] / length
     cross(n, t, s)
-    for j in range(directions):
+    for j in range(J_bar.shape[0]):
         along, across = np.cos(np.pi * j / directions), np.sin(np.pi * j / directions)
         if 2 * j == directions:
             along = 0.0
@@ -189,18 +190,18 @@ def _pull_friction(world, m, feature, mode, slip, J_bar, n, c, bar, out, slip_ba
     for i in range(3):
         t_bar[i] += x[i]
     _pull_direction(mode, n, c, p, twist, y, t_bar, bar, twist_bar)
-    if mode == 0:
+    if mode <= 0:
         _pull_slip(tree, m.S, ba, bb, slip, twist_bar, out.axis, slip_bar)
 
 
 @inner
-def pull_contact_rows(world, friction, m, tape, rows, slip, J_bar, gap_bar, mu_bar, out, slip_bar):
+def pull_contact_rows(world, friction, m, tape, rows, slips, J_bar, gap_bar, mu_bar, out, slip_bars):
     """Pull back the contact rows of :func:`.rows.make_rows`.
 
     Args:
         J_bar: (n, V), gap_bar, mu_bar: (n,) cotangents of the rows.
         out: :class:`.dynamics_adjoint.Cotangents`; those of axes, poses and friction are added to.
-        slip_bar: (V,) cotangent of ``slip``, added to.
+        slip_bars: two (V,) cotangents of ``slips``, added to.
     """
     shapes, directions, bar, x, total, r = world.shapes, world.directions, np.empty(7), np.empty(3), 0.0, 0
     for j in range(directions):
@@ -215,10 +216,13 @@ def pull_contact_rows(world, friction, m, tape, rows, slip, J_bar, gap_bar, mu_b
             bar[1 + i] += x[i]
         r += 1
         if friction[shapes.friction_of[feature[4]]] != 0.0:
-            J_own = J_bar[r : r + directions]
-            _pull_friction(world, m, feature, tape.mode[k], slip, J_own, n, c, bar, out, slip_bar)
-            for _ in range(directions):
-                out.friction[shapes.friction_of[feature[4]]] += mu_bar[r] / total
+            sliding = tape.mode[k] == SLIDING
+            w, slip, slip_bar = (
+                (1, slips[1], slip_bars[1]) if sliding else (directions, slips[0], slip_bars[0])
+            )
+            _pull_friction(world, m, feature, tape.mode[k], slip, J_bar[r : r + w], n, c, bar, out, slip_bar)
+            for _ in range(w):
+                out.friction[shapes.friction_of[feature[4]]] += mu_bar[r] if sliding else mu_bar[r] / total
                 r += 1
         _pull_feature(
             feature[2], feature[3], tape.data[k], m.R[ba], m.p[ba], m.R[bb], m.p[bb], n, c, bar,

@@ -32,6 +32,7 @@ class LcpScene(Scene):
     """
 
     engine = "lcp"
+    continuous = True
     lacks = (
         *JOINTS, "adhesion", "flexible body", "body moved from outside", "height field",
         "signed distance field", "ellipsoid", "inertia that changes with the pose", "moving plane",
@@ -84,6 +85,8 @@ class LcpScene(Scene):
         stuck = self.system.overlapping() if counts[record.OVERLAPS] and self.time > SETTLED else {}
         unsolved = counts[record.UNSOLVED]
         parts = [f"counted {unsolved} contact problems without a valid solution"] if unsolved else []
+        if ends := counts[record.PLASTIC_ENDS]:
+            parts.append(f"ended {ends} cascades of impacts without restitution")
         parts += [f"finds '{first}' and '{second}' overlapping" for first, second in stuck]
         return f"the lcp engine {', and '.join(parts)}" if parts else ""
 

@@ -8,6 +8,7 @@ from dexengines.kernels import inner
 from dexengines.lcp.classes import (
     REFINEMENTS,
     REGULARISATION,
+    classes_of_forces,
     clip_classes,
     clip_forces,
     forces_of_classes,
@@ -21,6 +22,8 @@ TOLERANCE = 1e-9
 """Largest residual of a solution, relative to 1 + |f|."""
 ENOUGH = 1e-12
 """Relative residual below which a solution is not polished."""
+WARM_ROUNDS = 6
+"""Most assignments of classes tried from a warm start."""
 EXACT = 1e-11
 """Relative residual at which the last classes and the first covering vectors are accepted."""
 TRIES = 13
@@ -70,6 +73,19 @@ def _regularised(A, b, owner, mu, cls, f):
 
 
 @inner
+def solve_from_classes(A, b, owner, mu, cls, f):
+    """Solve a frictional LCP by Newton's method on the classes from those given; return the
+    relative residual, above ``EXACT`` where it finds no solution. Forces are regularised."""
+    error = np.inf
+    for _ in range(WARM_ROUNDS):
+        error = _regularised(A, b, owner, mu, cls, f)
+        if error <= EXACT:
+            break
+        classes_of_forces(A, b, owner, mu, f, cls)
+    return error
+
+
+@inner
 def _solve_one(A, b, owner, mu, cls, f, tolerance):
     """Solve the LCP of one row, the most frequent one."""
     f[0] = max(-b[0] / A[0, 0], 0.0) if A[0, 0] > 0.0 else 0.0
@@ -93,8 +109,8 @@ def _covering_vector(A, owner, seed, d):
 
 @inner
 def solve_lcp(A, b, owner, mu, cls, f, warm, tolerance):
-    """Solve a frictional LCP, see :mod:`.classes`: by a warm start, then by Lemke's method with up
-    to ``TRIES`` covering vectors. Every answer is verified.
+    """Solve a frictional LCP, see :mod:`.classes`: from a warm start by Newton's method on the
+    classes, then by Lemke's method with up to ``TRIES`` covering vectors. Every answer is verified.
 
     Redundant contacts leave normal forces undetermined, and with them the friction that each may
     bear: with two corners of a face carrying the whole load, a plate turns in a grip that would
@@ -115,7 +131,7 @@ def solve_lcp(A, b, owner, mu, cls, f, warm, tolerance):
     fill(f, 0.0)
     g, c = np.empty(n), np.empty(n, cls.dtype)
     if warm:
-        error = _regularised(A, b, owner, mu, cls, g)
+        error = solve_from_classes(A, b, owner, mu, cls, g)
         if error <= EXACT:
             put(f, g)
             return WARM_START, error, 0
@@ -134,7 +150,7 @@ def solve_lcp(A, b, owner, mu, cls, f, warm, tolerance):
         if status != DONE:
             continue
         first = attempt == 0
-        error = _regularised(A, b, owner, mu, c, g) if first else accept(A, b, owner, mu, c, g)
+        error = solve_from_classes(A, b, owner, mu, c, g) if first else accept(A, b, owner, mu, c, g)
         if error < best:
             best, way = error, FIRST if first else RETRY
             put(f, g)

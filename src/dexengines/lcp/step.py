@@ -2,7 +2,7 @@
 response, and again until the step is over.
 
 Decisions (which features touch, classes, friction directions, which pair collides) are recorded on
-a tape, from which :mod:`.replay` repeats the step in complex numbers.
+a tape, which :mod:`.adjoint` sweeps back over.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ from dexengines.lcp.record import (
     SUBSTEPS,
     TAPE_FULL,
 )
-from dexengines.lcp.rows import count_rows
 from dexengines.lcp.touchdown import floor_below, normal_speed, touchdown
 from dexengines.lcp.vectors import put
 
@@ -106,8 +105,8 @@ def free_velocity(tree, mass, v, tau, h, m, halves, known, out):
         for i in range(nv):
             out[i] += v[i]
             x = 0.5 * (v[i] + out[i])
-            change = max(change, abs((x - halves[k - 1, i]).real))
-            size = max(size, abs(x.real))
+            change = max(change, abs(x - halves[k - 1, i]))
+            size = max(size, abs(x))
             if k < rounds:
                 halves[k, i] = x
         if k == rounds or change <= 1e-14 * size:
@@ -245,20 +244,42 @@ def _move(world, tape, memory, m, work, pairs, last, rest, counts):
 
 
 @inner
-def _record_move(tape, span, limits, n, flags, motion, s, rest, met, end, floor):
-    """Append a move to the tape and set q and v to its end; return the time left of the step [s]."""
-    (first, last), (rounds, bits, pushed), i = span, flags, tape.size[0]
+def end_shares(part, later, met):
+    """Return the shares of the change of velocity over the rest of a step that a move ends with:
+    in contact, and in flight.
+
+    A step moves bodies with the velocity at its end, v + h a. Their energy is kept if that is the
+    velocity halfway, so that v lags behind by ½ h a. In flight an impact is met with the velocity
+    of its time: the first move of a step makes good for the lag, those after it move with the
+    velocity halfway, and the last falls behind again.
+
+    Args:
+        part: share of the rest of the step that the move takes.
+        later: half the step, as a share of its rest, if it is not the step's first move; else 0.
+    """
+    if met == NONE:
+        return 1.0, 1.0 - later
+    return part, part + (0.5 if later == 0.0 else 0.0)
+
+
+@inner
+def _record_move(tape, span, limits, flags, motion, s, rest, later, met, end, floor):
+    """Append a move to the tape and set q and v to its end; return the time left of the step [s].
+
+    Args:
+        later: half the step, as a share of ``rest``, if it is not the step's first move; else 0.
+    """
+    (first, last), (rounds, bits, pushed, turns, classes), i = span, flags, tape.size[0]
     o, q, v, after = tape.op[i], motion.q, motion.v, motion.after
     o[0], o[1], o[2], o[3], o[4], o[5] = MOVE, first, last, tape.size[2], tape.size[3], tape.size[3] + limits
     o[6], o[8], o[9], o[10] = met, pushed, bits, rounds
-    o[11] = math.frexp(floor)[1] if met >= 0 else 0
+    o[11], o[12], o[13] = math.frexp(floor)[1] if met >= 0 else 0, turns, later == 0.0
     tape.length[i] = s
-    if met == NONE:
-        put(v, after)
-        left = 0.0
-    else:
-        for k in range(v.size):
-            v[k] += s / rest * (after[k] - v[k])
+    share, flight = end_shares(s / rest, later, met)
+    for k in range(v.size):
+        v[k] += (flight if motion.flying[k] else share) * (after[k] - v[k])
+    left = 0.0
+    if met != NONE:
         for k in range(first, last):
             for j in range(7, 10):
                 tape.report[k, j] *= s / rest
@@ -268,7 +289,7 @@ def _record_move(tape, span, limits, n, flags, motion, s, rest, met, end, floor)
     put(tape.v[i], v)
     tape.size[0] += 1
     tape.size[1] = end
-    tape.size[2] += (1 + 2 * rounds) * n
+    tape.size[2] = classes
     tape.size[3] += limits
     return left
 
@@ -277,18 +298,20 @@ def _record_move(tape, span, limits, n, flags, motion, s, rest, met, end, floor)
 def _make_work(world, q, v, tau):
     nv = v.size
     motion = Motion(
-        q, v, tau, np.empty(nv), np.empty(nv), np.empty(nv), np.empty(nv), np.empty(q.size), np.empty(nv)
-    )
+        q, v, tau, np.empty(nv), np.empty(nv), np.empty(nv, np.bool_), np.empty(nv), np.empty(nv),
+        np.empty(q.size), np.empty(nv),
+    )  # fmt: skip
     near = make_near(world.shapes.pairs.shape[0], world.shapes.body.size)
     return Work(motion, near, np.empty((HALFWAY_ROUNDS, nv)), np.empty(nv))
 
 
 @inner
-def _substep(simulation, work, rest, curved, counts, extremes):
+def _substep(simulation, work, rest, later, curved, counts, extremes):
     """Advance by one substep from ``work.motion``, whose u is the free velocity.
 
     Args:
         rest: time that is left of the step [s].
+        later: see :func:`end_shares`.
         curved: whether to correct for the curvature of gaps.
 
     Returns:
@@ -304,14 +327,17 @@ def _substep(simulation, work, rest, curved, counts, extremes):
     limits = _near_limits(world, motion.q, u, rest, tape)
     if limits < 0:
         return TAPE_FULL, rest, curved
-    n = count_rows(par.friction, shapes.friction_of, tape.feature, first, last, world.directions, limits)
+    n = (last - first) * (1 + world.directions) + limits
     if tape.size[0] + 2 > tape.op.shape[0] or tape.size[2] + MOST_CLASSES * n > tape.cls.size:
         return TAPE_FULL, rest, curved
     limit = tape.limit[tape.size[3] : tape.size[3] + limits]
     flags = contact_velocity(
         world, par, tape, memory, m, motion, (first, last), limit, rest, curved, counts, extremes
     )
-    if n > 0 or hit:  # otherwise u is unchanged
+    if later > 0.0:
+        for k in range(u.size):
+            u[k] = 0.5 * (motion.v[k] + u[k]) if motion.flying[k] else u[k]
+    if n > 0 or hit or later > 0.0:  # otherwise u is unchanged
         twists(tree, u, m)
         bound_motion(tree, shapes, m, u, rest, near)
         pairs = add_pairs(shapes, m, memory, near, pairs, counts)
@@ -326,7 +352,7 @@ def _substep(simulation, work, rest, curved, counts, extremes):
         for k in range(first, last):
             curved = curved or tape.feature[k, 4] == near.pair[pair]
     floor = near.floor[pair] if pair >= 0 else 0.0
-    left = _record_move(tape, (first, last), limits, n, flags, motion, s, rest, met, end, floor)
+    left = _record_move(tape, (first, last), limits, flags, motion, s, rest, later, met, end, floor)
     return FITS, left, curved
 
 
@@ -361,7 +387,8 @@ def advance(simulation, q, v, tau, dt, counts, extremes, control):
         if done == 1:
             for i in range(v.size):
                 work.gain[i] = work.motion.u[i] - v[i]
-        status, rest, curved = _substep(simulation, work, rest, curved, counts, extremes)
+        later = 0.5 * dt / rest if done > 1 else 0.0
+        status, rest, curved = _substep(simulation, work, rest, later, curved, counts, extremes)
         if status != FITS:
             return status
     return FITS

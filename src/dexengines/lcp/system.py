@@ -103,8 +103,7 @@ class LcpSystem:
         MuJoCo."""
         self.time = 0.0
         """Simulated time [s]."""
-        self.motion = make_motion(self.world.tree, float)
-        self.complex_motion = make_motion(self.world.tree, complex)
+        self.motion = make_motion(self.world.tree)
         self._held: Simulation | None = None
         self._after = np.empty((2, model.nq)), np.empty((2, model.nv))
         self.memory: s.Memory | None = None
@@ -142,8 +141,7 @@ class LcpSystem:
         advance."""
         other = copy.copy(self)
         other.q, other.v, other.tau = self.q.copy(), self.v.copy(), self.tau.copy()
-        other.motion = make_motion(self.world.tree, float)
-        other.complex_motion = make_motion(self.world.tree, complex)
+        other.motion = make_motion(self.world.tree)
         other._held, other._after, other.memory = None, tuple(x.copy() for x in self._after), None
         other.forget()
         other._tape(len(self.tape.op), len(self.tape.feature))
@@ -152,7 +150,7 @@ class LcpSystem:
     def reference(self) -> Reference:
         """Return the reference to the :class:`.roll.Simulation` that kernels take; it is renewed
         when one of its parts was replaced."""
-        parts = self.world, self.parameters, self.tape, self.memory, self.motion, self.complex_motion
+        parts = self.world, self.parameters, self.tape, self.memory, self.motion
         if self._held is None or any(x is not y for x, y in zip(self._held, parts, strict=True)):
             self._held = Simulation(*parts)
             self._reference = refer(self._held)

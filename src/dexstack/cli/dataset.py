@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from dexstack.bags.recordings import read_recording, read_run, recording_files
 from dexstack.cli import arguments
 from dexstack.cli.output import note, publish, table
 from dexstack.errors import ConfigError
@@ -63,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
     from dexstack.datasets.lerobot import Feature, LeRobotWriter, resampled
 
-    episodes = [_episode(path, args) for run in args.runs for path in recordings(run)]
+    episodes = [_episode(path, args) for run in args.runs for path in recording_files(run)]
     common = set.intersection(*(set(e.columns) for e in episodes))
     left_out = sorted(set().union(*(e.columns for e in episodes)) - common)
     if left_out:
@@ -105,22 +106,6 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def recordings(path: Path) -> list[Path]:
-    """Return the recordings at a path: a file, a bag's folder, or all below a folder.
-
-    Raises:
-        ConfigError: there are none.
-    """
-    from dexstack.bags.file import is_bag
-
-    if path.is_file() or (path.is_dir() and is_bag(path)):
-        return [path]
-    found = sorted([*path.rglob("recording.npz"), *path.rglob("*.mcap")])
-    if not found:
-        raise ConfigError(f"there is no recording in {path}: neither recording.npz nor a bag (.mcap)")
-    return found
-
-
 def _episode(path: Path, args: argparse.Namespace) -> Episode:
     """Read one recording.
 
@@ -130,18 +115,16 @@ def _episode(path: Path, args: argparse.Namespace) -> Episode:
     import numpy as np
 
     from dexstack.bags.file import is_bag
-    from dexstack.cli.replay import read_recording
     from dexstack.datasets.lerobot import Feature, columns_of, usable
     from dexstack.tasks import load_task
 
     if is_bag(path):
-        from dexstack.bags.samples import read_samples
         from dexstack.model.hand import load_hand
 
         joints, spec = load_hand(args.hand).joint_names, ("palm_turn", args.object, args.hand)
-        arrays, ended, text = read_samples(path, joints), None, f"move {args.object} in the hand"
+        arrays, ended, text = read_recording(path, joints), None, f"move {args.object} in the hand"
     else:
-        arrays, summary = read_recording(path)
+        arrays, summary = read_run(path)
         spec = summary["task"], summary["object"], summary["hand"]
         joints = load_task(spec[0])(None, *spec[1:]).robot().joint_names
         ended = summary.get("phase")

@@ -129,8 +129,10 @@ def run(args: argparse.Namespace) -> int:
     """Run the trials.
 
     Returns:
-        0 if the required success rate was reached in every world, otherwise 1.
+        0 if the required success rate was reached in every world, otherwise 1; 130 if it was stopped
+        by Ctrl-C or SIGTERM, with the results of the trials until then.
     """
+    from dexstack.process.interrupts import sigterm_interrupts
     from dexstack.trials.keep import claim
     from dexstack.trials.sweep import Run, run_trials, vary
 
@@ -150,14 +152,23 @@ def run(args: argparse.Namespace) -> int:
     where = "on Ray" if args.ray else f"in {min(args.jobs, trials * len(cells))} process(es)"
     count = f"{len(cells)} world(s), {trials} trial(s) of {chosen.seconds:g} s each"
     note(f"{count}, {where}; the first one compiles the controller")
-    outcomes = []
-    for o in run_trials(cells, chosen, trials, args.seed, jobs=args.jobs, ray=args.ray):
-        outcomes.append(o)
-        note(_progress(o, len(outcomes), trials * len(cells)))
+    outcomes, planned, stopped = [], trials * len(cells), False
+    try:
+        with sigterm_interrupts():
+            for o in run_trials(cells, chosen, trials, args.seed, jobs=args.jobs, ray=args.ray):
+                outcomes.append(o)
+                note(_progress(o, len(outcomes), planned))
+    except KeyboardInterrupt:
+        if not outcomes:
+            raise
+        stopped = True
+        note(f"stopped after {len(outcomes)} of {planned} trials")
+        cells = cells[: -(-len(outcomes) // trials)]
     required = task.required_rate if args.require is None else args.require
     results = _results(args, task, chosen, cells, outcomes) | {
         "task": task.name,
         **{name: timing[name] for name in ("planner", "model", "supervisor")},
+        "stopped": stopped,
         "required_success_rate": required,
         "period_s": timing["pose_period"],
         "latency_s": None if chosen.measured_latency else timing["latency"],
@@ -170,7 +181,7 @@ def run(args: argparse.Namespace) -> int:
         results["films"] = _films(folder, task, outcomes)
     passed = results["success_rate"] >= required
     publish(args, f"eval {task.name}", results, *_views(args, task, results, passed), seed=args.seed)
-    return 0 if passed else 1
+    return 130 if stopped else 0 if passed else 1
 
 
 def _plan(cells: Sequence[Cell], chosen: Run, seed: int) -> dict[str, Any]:

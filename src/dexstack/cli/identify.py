@@ -92,11 +92,11 @@ def run(args: argparse.Namespace) -> int:
     Returns:
         0 if held-out windows are predicted better than nominally, otherwise 1.
     """
+    from dexstack.bags.recordings import read_recording
     from dexstack.graph.settings import Spec, make_task, read_settings
     from dexstack.hand.servo import ServoParams
     from dexstack.identification.fit import identify
     from dexstack.identification.rollouts import Simulated, servo_of
-    from dexstack.learning.recordings import read_recording
     from dexstack.plants import plant_params
 
     if (args.recording is None) == (args.excite is None):

@@ -175,8 +175,8 @@ def _first(name: str, loop: Loop) -> ModelParams:
 
 
 def _progress(args: argparse.Namespace, loop: Loop, first: ModelParams, seed: int, score_with: Any) -> Any:
+    from dexstack.bags.recordings import read_recording
     from dexstack.learning.on_policy import learn_from, learn_on_policy
-    from dexstack.learning.recordings import read_recording
     from dexstack.learning.transitions import check_recording
 
     if not args.recordings:

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
-import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dexstack.bags.recordings import RECORDING, RecordedRun, read_run, recording_file
 from dexstack.cli import arguments
 from dexstack.cli.output import note, publish
 from dexstack.errors import ConfigError
-
-if TYPE_CHECKING:
-    import numpy as np
-
-RECORDING = "recording.npz"
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -62,38 +55,7 @@ def run(args: argparse.Namespace) -> int:
     return _play(args)
 
 
-class Kept(NamedTuple):
-    """Arrays and summary of a recording."""
-
-    arrays: dict[str, np.ndarray]
-    """As for :func:`dexstack.report.run.write_run`."""
-    summary: dict[str, Any]
-    """Result, and names of task, object and hand."""
-
-
-def read_recording(path: Path) -> Kept:
-    """Read the recording of a run of the graph or of a trial.
-
-    Raises:
-        ConfigError: the file cannot be read, or names no task, object or hand.
-    """
-    import numpy as np
-
-    try:
-        with np.load(path) as archive:
-            arrays = dict(archive)
-        summary = json.loads(str(arrays.pop("summary")))
-    except OSError as error:
-        raise ConfigError(f"cannot read the recording {path}: {error.strerror or error}") from None
-    except (ValueError, zipfile.BadZipFile, KeyError):
-        raise ConfigError(f"{path} is not a recording of a run or a trial") from None
-    missing = [name for name in ("task", "object", "hand") if name not in summary]
-    if missing:
-        raise ConfigError(f"the recording {path} does not name its {missing[0]}")
-    return Kept(arrays, summary)
-
-
-def draw(kept: Kept, plot: Path, film: Path | None) -> dict[str, Path]:
+def draw(run: RecordedRun, plot: Path, film: Path | None) -> dict[str, Path]:
     """Draw plot and film of a recording with at least two samples; return the files by kind.
 
     Raises:
@@ -104,22 +66,18 @@ def draw(kept: Kept, plot: Path, film: Path | None) -> dict[str, Path]:
     from dexstack.model.scene import robot_scene
     from dexstack.report.run import draw_run
 
-    spec = Spec(kept.summary["task"], kept.summary["object"], kept.summary["hand"])
+    spec = Spec(run.summary["task"], run.summary["object"], run.summary["hand"])
     task = make_task(spec, read_settings(spec))
     robot, obj, _ = task.setup()
-    joints, expected = kept.arrays["q"].shape[-1], len(robot.joint_names)
-    if joints != expected and len(kept.arrays["q"]):
+    joints, expected = run.arrays["q"].shape[-1], len(robot.joint_names)
+    if joints != expected and len(run.arrays["q"]):
         raise ConfigError(f"the recording has {joints} joints, the robot of its task has {expected}")
-    return draw_run(kept.arrays, robot_scene(robot, obj).compile(), plot, film, task.params.tolerance)
+    return draw_run(run.arrays, robot_scene(robot, obj).compile(), plot, film, task.params.tolerance)
 
 
 def _draw(args: argparse.Namespace) -> int:
-    path = args.file / RECORDING if args.file.is_dir() else args.file
-    if not path.is_file():
-        inside = sorted(str(p.parent) for p in args.file.glob(f"*/{RECORDING}"))
-        trials = f"; trials are in {inside[0]} … {inside[-1]}" if inside else ""
-        raise ConfigError(f"there is no {path}{trials}")
-    kept = read_recording(path)
+    path = recording_file(args.file)
+    kept = read_run(path)
     plot = path.with_name("run.png") if path.name == RECORDING else path.with_suffix(".png")
     drawn = draw(kept, plot, args.film)
     s = kept.summary

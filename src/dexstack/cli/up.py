@@ -14,9 +14,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from dexstack.bags.recordings import read_run
 from dexstack.cli.monitor import HOST, PORT, page_parameters, page_url
 from dexstack.cli.output import note, publish
-from dexstack.cli.replay import draw, read_recording
+from dexstack.cli.replay import draw
 from dexstack.cli.supervisor import NodeSupervisor, graph_environment, only_graph
 from dexstack.errors import USAGE_ERROR, ConfigError
 from dexstack.graph.modes import MODES, discovery_range
@@ -96,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     summary.update(stopped=end.stopped, restarts=end.restarts, results=str(results))
     if recording.is_file() and not args.no_report:
         note("drawing the plot and the film")
-        draw(read_recording(recording), results / "run.png", results / "run.gif")
+        draw(read_run(recording), results / "run.png", results / "run.gif")
     publish(args, f"up {args.mode}", summary, _line(summary), seed=int(args.seed) if "seed" in args else None)
     if end.failure:
         note(end.failure)

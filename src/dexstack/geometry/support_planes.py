@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dexstack.geometry.hausdorff import largest_plane_distance
+
 if TYPE_CHECKING:
     import trimesh
 
@@ -16,6 +18,10 @@ REACH = 0.02
 """Distance from the object up to which the planes approximate the Euclidean distance [m]: the
 detector's contact margin."""
 
+MOST_CANDIDATES = 4000
+"""Number of directions along edges that are compared: the memory needed does not grow with the number
+of faces."""
+
 
 def fibonacci_directions(n: int) -> np.ndarray:
     """Return ``n`` nearly uniform unit vectors (n, 3)."""
@@ -25,13 +31,15 @@ def fibonacci_directions(n: int) -> np.ndarray:
     return np.column_stack([r * np.cos(turn), r * np.sin(turn), z])
 
 
-def _distinct(normals: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the normals of largest weight such that every normal lies within FACE_ANGLE of one of
-    them."""
+def _distinct(normals: np.ndarray, weights: np.ndarray, most: int) -> np.ndarray:
+    """Return at most ``most`` normals, largest weight first, no two within FACE_ANGLE of each
+    other."""
     kept: list[np.ndarray] = []
     for k in np.argsort(-weights, kind="stable"):
         if not kept or np.max(np.asarray(kept) @ normals[k]) < np.cos(FACE_ANGLE):
             kept.append(normals[k])
+        if len(kept) == most:
+            break
     return np.asarray(kept)
 
 
@@ -41,7 +49,9 @@ def _edge_normals(hull: trimesh.Trimesh) -> np.ndarray:
     a, b = (np.asarray(hull.face_normals)[hull.face_adjacency[:, side]] for side in (0, 1))
     bent = np.einsum("ei,ei->e", a, b) < np.cos(FACE_ANGLE)
     arcs = [(1 - s) * a[bent] + s * b[bent] for s in np.linspace(0, 1, 9)[1:-1]]
-    normals = np.concatenate(arcs) if arcs else np.zeros((0, 3))
+    normals = np.concatenate(arcs)
+    if len(normals) > MOST_CANDIDATES:
+        normals = normals[np.linspace(0, len(normals) - 1, MOST_CANDIDATES).round().astype(int)]
     return normals / np.linalg.norm(normals, axis=1, keepdims=True)
 
 
@@ -85,7 +95,8 @@ def choose_planes(mesh: trimesh.Trimesh, num_planes: int) -> tuple[np.ndarray, n
     """
     hull = mesh.convex_hull
     vertices = np.asarray(hull.vertices, float)
-    chosen = _distinct(np.asarray(hull.face_normals, float), np.asarray(hull.area_faces))[: num_planes // 2]
+    normals = np.asarray(hull.face_normals, float)
+    chosen = _distinct(normals, np.asarray(hull.area_faces), num_planes // 2)
     candidates = np.vstack([_edge_normals(hull), fibonacci_directions(400)])
 
     surface, outward = normal_cones(hull)
@@ -94,8 +105,11 @@ def choose_planes(mesh: trimesh.Trimesh, num_planes: int) -> tuple[np.ndarray, n
     distance = rng.uniform(0, REACH, len(sample))
     points = surface[sample] + distance[:, None] * outward[sample]
 
+    def support(nhat: np.ndarray) -> np.ndarray:
+        return largest_plane_distance(nhat, np.column_stack([vertices, np.zeros(len(vertices))]))
+
     def plane_values(nhat: np.ndarray) -> np.ndarray:
-        return nhat @ points.T - np.max(nhat @ vertices.T, axis=1)[:, None]
+        return nhat @ points.T - support(nhat)[:, None]
 
     best, offered = np.max(plane_values(chosen), axis=0), plane_values(candidates)
     short = np.empty_like(offered)  # one buffer: this runs at every start of a controller
@@ -106,4 +120,4 @@ def choose_planes(mesh: trimesh.Trimesh, num_planes: int) -> tuple[np.ndarray, n
         chosen = np.vstack([chosen, candidates[k]])
         best = np.maximum(best, offered[k])
 
-    return chosen, -np.max(chosen @ vertices.T, axis=1)
+    return chosen, -support(chosen)

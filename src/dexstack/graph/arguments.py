@@ -91,7 +91,7 @@ ARGUMENTS = (
     Argument(
         "image",
         "/camera/camera/color/image_raw",
-        "topic of an external camera's pictures; default: realsense2_camera's",
+        "topic of an external camera's raw pictures; default: realsense2_camera's",
     ),
     Argument(
         "camera_info",

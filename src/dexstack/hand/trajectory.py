@@ -19,8 +19,13 @@ from dexstack.config import param
 from dexstack.errors import ConfigError, writing
 from dexstack.model.hand import HandModel
 
-AT_LIMIT = 1e-6
-"""Tolerance of joint limits for rounding [rad]."""
+AT_LIMIT = 1e-2
+"""Largest distance beyond a joint's limit at which a point is moved to the limit [rad]: joints at
+their stops are measured this far beyond it."""
+ROUNDING = 1e-6
+"""Distance beyond a limit that is rounding [rad]."""
+LONGEST, MOST_POINTS = 3600.0, 100_000
+"""Largest duration [s] and number of points of a motion."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,8 @@ class Motion:
     """Points in time.
 
     Raises:
-        ConfigError: inconsistent sizes, non-finite values or times that do not increase.
+        ConfigError: inconsistent sizes, non-finite values, times that do not increase, or more than
+            :data:`MOST_POINTS` or :data:`LONGEST`.
     """
 
     names: Sequence[str]
@@ -71,6 +77,11 @@ class Motion:
             raise ConfigError("a trajectory must be finite")
         if self.times[0] < 0.0 or (np.diff(self.times) <= 0.0).any():
             raise ConfigError("the times of a trajectory must begin at 0 or later and increase")
+        if k > MOST_POINTS or self.times[-1] > LONGEST:
+            raise ConfigError(
+                f"a trajectory of {k} points and {self.times[-1]:g} s is too long; at most {MOST_POINTS} "
+                f"points and {LONGEST:g} s are followed"
+            )
         if len(set(self.names)) != j:
             raise ConfigError("a trajectory names a joint twice")
 
@@ -122,8 +133,9 @@ class Path:
             if name not in known:
                 raise ConfigError(f"unknown joint '{name[:40]}' in a trajectory")
         index = [known.index(name) for name in motion.names]
-        self._check(hand, motion, index)
-        times, positions, velocities = motion.times, motion.positions, motion.velocities
+        times, velocities = motion.times, motion.velocities
+        positions, self.clamped = self._within_limits(hand, motion, index)
+        """Sentence on the points that were moved to a limit; empty without any."""
         if times[0] > 0.0:
             times, positions = np.append(0.0, times), np.vstack([start[index], positions])
             velocities = None if velocities is None else np.vstack([np.zeros(len(index)), velocities])
@@ -131,38 +143,49 @@ class Path:
         self._start, self._index = np.array(start, float), index
         if len(times) == 1:
             self._curve = lambda t: positions[0]
+        elif velocities is None:
+            self._curve = interp1d(times, positions, axis=0)
+            self._check_speed(hand, times, np.diff(positions, axis=0) / np.diff(times)[:, None])
         else:
-            self._curve = (
-                interp1d(times, positions, axis=0)
-                if velocities is None
-                else CubicHermiteSpline(times, positions, velocities)
-            )
-        self._check_speed(hand)
+            self._curve = CubicHermiteSpline(times, positions, velocities)
+            self._check_speed(hand, times, _fastest(self._curve))
 
     @staticmethod
-    def _check(hand: HandModel, motion: Motion, index: list[int]) -> None:
-        low, high = hand.lower[index] - AT_LIMIT, hand.upper[index] + AT_LIMIT
-        beyond = np.argwhere((motion.positions < low) | (motion.positions > high))
-        if len(beyond):
-            k, j = beyond[0]
-            limits = f"[{low[j]:.3f}, {high[j]:.3f}]"
-            position = f"{motion.names[j]} at {motion.positions[k, j]:.3f} rad"
+    def _within_limits(hand: HandModel, motion: Motion, index: list[int]) -> tuple[np.ndarray, str]:
+        """Return the positions (K, J) [rad] within the limits, and which joint was moved to its own."""
+        low, high = hand.lower[index], hand.upper[index]
+        within = np.clip(motion.positions, low, high)
+        beyond = np.abs(motion.positions - within)
+        k, j = np.unravel_index(np.argmax(beyond), beyond.shape)
+        limits = f"[{low[j]:.3f}, {high[j]:.3f}]"
+        position = f"{motion.names[j]} at {motion.positions[k, j]:.3f} rad"
+        if beyond[k, j] > AT_LIMIT:
             raise ConfigError(f"point {k} of a trajectory has {position}, beyond its limits {limits}")
+        return within, f"{position} was moved to its limits {limits}" if beyond[k, j] > ROUNDING else ""
 
-    def _check_speed(self, hand: HandModel) -> None:
-        t = np.linspace(0.0, self.seconds, max(2, int(self.seconds / 0.002)))
-        way = np.broadcast_to(self._curve(t), (len(t), len(self._index)))
-        speed, limits = np.abs(np.diff(way, axis=0)) / max(t[1] - t[0], 1e-9), hand.velocity[self._index]
-        k, j = np.unravel_index(np.argmax(speed / limits), speed.shape)
-        if speed[k, j] > 1.001 * limits[j]:
+    def _check_speed(self, hand: HandModel, times: np.ndarray, speed: np.ndarray) -> None:
+        """Reject a motion whose fastest speeds (K - 1, J) [rad/s] between points exceed a joint's."""
+        limits = hand.velocity[self._index]
+        k, j = np.unravel_index(np.argmax(np.abs(speed) / limits), speed.shape)
+        if abs(speed[k, j]) > 1.001 * limits[j]:
             name = hand.joint_names[self._index[j]]
-            motion = f"{name} at {speed[k, j]:.1f} rad/s after {t[k]:.2f} s"
+            motion = f"{name} at {abs(speed[k, j]):.1f} rad/s after {times[k]:.2f} s"
             raise ConfigError(f"a trajectory moves {motion}, faster than its {limits[j]:.1f}")
 
     def __call__(self, t: float) -> np.ndarray:
         target = self._start.copy()
         target[self._index] = self._curve(min(max(t, 0.0), self.seconds))
         return target
+
+
+def _fastest(curve: CubicHermiteSpline) -> np.ndarray:
+    """Return the velocity of largest magnitude (K - 1, J) in each interval of a cubic: at one of its
+    ends, or at the vertex of the parabola between them."""
+    a, b, c = curve.derivative().c
+    h = np.diff(curve.x)[:, None]
+    vertex = np.clip(-b / np.where(a == 0.0, np.inf, 2.0 * a), 0.0, h)
+    found = np.array([c, (a * h + b) * h + c, (a * vertex + b) * vertex + c])
+    return np.take_along_axis(found, np.abs(found).argmax(axis=0)[None], axis=0)[0]
 
 
 class Phase(enum.Enum):
@@ -205,7 +228,7 @@ class Follower:
         """
         start = np.array(q, float) if self._target is None else self._target
         self._path = Path(self._hand, motion, start)
-        self._begin, self.phase, self.why, self._target = t, Phase.FOLLOWING, "", start
+        self._begin, self.phase, self.why, self._target = t, Phase.FOLLOWING, self._path.clamped, start
 
     def cancel(self, q: np.ndarray) -> None:
         """Stop the motion with the joints at ``q`` (N,) [rad]."""

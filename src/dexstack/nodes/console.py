@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 import time
 from collections import deque
@@ -27,6 +28,7 @@ from dexstack.graph.parameters import SceneParams
 from dexstack.nodes.common import OK, PATIENCE, run_node
 from dexstack.nodes.health import Health
 from dexstack.nodes.scene import SceneNode
+from dexstack.nodes.silence import doubled, undiscovered
 from dexstack.nodes.task import ENDED
 from dexstack.nodes.wire import (
     COMMAND,
@@ -133,7 +135,7 @@ class ConsoleNode(SceneNode):
         self._launched = self.params(ConsoleParams).launched or time.monotonic()
         self._first_command: float | None = None
         self._rollout: tuple[float, float] | None = None
-        self._shown = 0.0
+        self._shown, self._begun = 0.0, time.monotonic()
         self._factor = math.nan
         if self.params(ConsoleParams).live:
             from rich.live import Live
@@ -287,7 +289,17 @@ class ConsoleNode(SceneNode):
 
     def _trouble(self, *levels: str) -> list[str]:
         """Return the messages of nodes at the given levels (see :class:`.health.Health`)."""
-        return [f"{name}: {text}" for name, level, text in self._health.rows() if level in levels]
+        rows = self._health.rows()
+        return [f"{name}: {text}" for name, level, text in rows if level in levels] + self._graph_trouble()
+
+    def _graph_trouble(self) -> list[str]:
+        """Return why the graph is not one: its nodes do not find each other, or there are two."""
+        heard = bool(self._health.rows()) or self.count_publishers("rollout/state") > 0
+        alone = undiscovered(time.monotonic() - self._begun, heard, os.environ)
+        mixed = doubled(
+            self.get_node_names_and_namespaces(), self.get_namespace(), os.environ.get("ROS_DOMAIN_ID", "0")
+        )
+        return [text for text in (alone, mixed) if text]
 
     def _panel(self) -> Any:
         from rich.console import Group
@@ -305,6 +317,8 @@ class ConsoleNode(SceneNode):
         style = {"ok": "green", "warn": "yellow", "error": "red", "silent": "red"}
         for name, level, text in self._health.rows():
             nodes.add_row(Text("●", style=style[level]), name, text)
+        for text in self._graph_trouble():
+            nodes.add_row(Text("●", style="red"), "graph", text)
         return Panel(Group(numbers, "", nodes), title="dexstack", title_align="left", width=78)
 
 

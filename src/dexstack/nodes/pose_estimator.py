@@ -258,7 +258,8 @@ class PoseEstimatorNode(StackNode):
         """Return the intrinsics, or None; keeps the reason, to log it once rather than per message."""
         try:
             camera = read_camera(message)
-        except BadMessage as error:
+            camera.check_topic(self._images.subscriptions[0].topic_name)
+        except (BadMessage, ConfigError) as error:
             self._info_trouble = f"camera_info cannot be used: {error}"
             return None
         self._info_trouble = ""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rclpy.node import Node
@@ -13,6 +15,40 @@ from dexstack.nodes.wire import Newest
 QUIET = 2.0
 """Time without messages from which an input is silent [s]; a latched one is silent until its first
 message."""
+DISCOVERY = 10.0
+"""Time in which the nodes of a graph find each other [s]."""
+
+
+def undiscovered(seconds: float, heard: bool, environment: Mapping[str, str]) -> str:
+    """Return what to check if a node has found no other node of its graph after ``seconds`` [s]; empty
+    before :data:`DISCOVERY`, or if it has ``heard`` one."""
+    if heard or seconds < DISCOVERY:
+        return ""
+    names = ("ROS_DOMAIN_ID", "ROS_AUTOMATIC_DISCOVERY_RANGE", "RMW_IMPLEMENTATION")
+    own = ", ".join(f"{name}={environment.get(name, '(unset)')}" for name in names)
+    return (
+        f"no other node of the graph was found in {seconds:.0f} s; all its nodes need the same {own}, and a "
+        "network that carries their messages (`dexstack doctor`)"
+    )
+
+
+def doubled(nodes: Iterable[tuple[str, str]], namespace: str, domain: str) -> str:
+    """Return which nodes run twice in a namespace, so that two graphs mix; empty if none does.
+
+    Args:
+        nodes: name and namespace of every node in the ROS domain ``domain``.
+    """
+    twice = sorted(
+        name
+        for (name, space), count in Counter(nodes).items()
+        if count > 1 and space == namespace and not name.startswith("_")
+    )
+    if not twice:
+        return ""
+    return (
+        f"two graphs run in ROS domain {domain} in the namespace {namespace} ({', '.join(twice)} twice); "
+        "stop one, or choose another ROS_DOMAIN_ID or --namespace"
+    )
 
 
 def silence(node: Node, newest: Newest[Any]) -> str:

@@ -12,8 +12,9 @@ import numpy as np
 
 from dexstack.errors import ConfigError
 from dexstack.model.urdf import Mimic, read_mimic
-from dexstack.onboarding.primitives import convex_hull
+from dexstack.onboarding.primitives import coarse_hull
 from dexstack.onboarding.repair import read_mesh
+from dexstack.plants.engines import mesh_path, repeated_name
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,8 @@ def _made_readable(path: Path, urdf: ET.Element) -> dict[str, bytes]:
         raise ConfigError(
             f"{path} is a xacro file; convert it first: xacro {path.name} > {path.stem}_expanded.urdf"
         )
+    if repeated := repeated_name(urdf):
+        raise ConfigError(f"{path} has several {repeated}; names must be unique")
     assets: dict[str, bytes] = {}
     hulls: dict[Path, str] = {}
     links = {link.get("name", "") for link in urdf.findall("link")}
@@ -111,10 +114,17 @@ def _made_readable(path: Path, urdf: ET.Element) -> dict[str, bytes]:
         for visual in link.findall("visual"):
             link.remove(visual)
         for mesh in link.iterfind("collision/geometry/mesh"):
-            file = _mesh_file(path, link.get("name", ""), mesh.get("filename", ""))
+            name = mesh.get("filename", "")
+            file = mesh_path(path, name)
+            if file is None:
+                packages = ", or in its package above it or in AMENT_PREFIX_PATH" if "://" in name else ""
+                raise ConfigError(
+                    f"the mesh '{name}' of the link '{link.get('name')}' is missing: it is not in "
+                    f"{path.parent}{packages}"
+                )
             if file not in hulls:
                 hulls[file] = f"mesh{len(hulls)}.stl"
-                hull = convex_hull(read_mesh(file).vertices, f"the mesh {file}")
+                hull = coarse_hull(read_mesh(file).vertices, f"the mesh {file}")
                 assets[hulls[file]] = hull.export(file_type="stl")
             mesh.set("filename", hulls[file])
     for own in urdf.findall("mujoco"):
@@ -123,18 +133,6 @@ def _made_readable(path: Path, urdf: ET.Element) -> dict[str, bytes]:
         ET.SubElement(urdf, "mujoco"), "compiler", fusestatic="false", discardvisual="true", strippath="false"
     )
     return assets
-
-
-def _mesh_file(path: Path, link: str, name: str) -> Path:
-    """Return a mesh's path: the URDF's, or for package:// under the file's folder or one above
-    it."""
-    plain = name.split("://", 1)[-1]
-    below = plain.split("/", 1)[-1] if name.startswith(("package://", "model://")) else plain
-    folders = [path.parent, *path.resolve().parents] if "://" in name else [path.parent]
-    for file in (folder / name for folder in folders[:4] for name in (below, plain)):
-        if file.is_file():
-            return file
-    raise ConfigError(f"the mesh '{name}' of the link '{link}' is missing: it is not in {path.parent}")
 
 
 def _speeds(path: Path, urdf: ET.Element) -> dict[str, float]:

@@ -78,6 +78,19 @@ class CameraModel:
             d = full[:n]
         return cls(int(width), int(height), np.array(k, float).reshape(3, 3), d)
 
+    def check_topic(self, topic: str) -> None:
+        """Reject rectified pictures, which by convention come on a topic ``…/image_rect…``, for
+        intrinsics with lens distortion, which would be corrected twice.
+
+        Raises:
+            ConfigError: the pictures are rectified and the distortion is not zero.
+        """
+        if np.any(self.distortion) and "rect" in topic.rpartition("/")[2]:
+            raise ConfigError(
+                f"the pictures on {topic} are rectified and the intrinsics have lens distortion, which would "
+                "be corrected twice; use the raw pictures (image_raw), or a camera_info with D = 0"
+            )
+
     @property
     def focal(self) -> float:
         """Mean focal length [px]."""

@@ -24,6 +24,10 @@ def in_processes(function: Callable[..., T], jobs: int, *columns: Sequence[Any])
     pool = ProcessPoolExecutor(min(jobs, len(columns[0])), spawn, initializer=_begin)
     try:
         yield from pool.map(function, *columns)
+    except BaseException:  # otherwise the interpreter waits for the running trials at exit
+        for worker in multiprocessing.active_children():
+            worker.terminate()
+        raise
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dexengines.lcp import gradient, record
+from experiments.lcp.check import decisions
 
 
 def _state(system):
@@ -20,31 +21,10 @@ def _run(system, start, forces, **changed):
     return gradient.rollout(system, changed.get("tau", forces))
 
 
-def _decisions(system):
-    """Return the decisions of the last rollout: the active set."""
-    tape = system.tape
-    ops, contacts, classes, limits = tape.size
-    parts = (
-        tape.op[:ops],
-        tape.feature[:contacts],
-        tape.mode[:contacts],
-        tape.cls[:classes],
-        tape.limit[:limits],
-    )
-    return b"".join(x.tobytes() for x in parts)
-
-
 def _derivatives(system, run, directions):
-    """Return derivatives of the end along directions by the replay; the reverse sweep must equal
-    them."""
-    ours = gradient.directional(system, run, {k: d[None] for k, d in directions.items()})[0]
-    cotangent = np.random.default_rng(0).normal(size=ours.size)
-    swept, product = gradient.vjp(system, run, cotangent, tuple(directions)), cotangent * ours
-    size = max(1.0, np.abs(product).max(), *(np.abs(swept[k] * d).max() for k, d in directions.items()))
-    assert sum(np.sum(swept[k] * d) for k, d in directions.items()) == pytest.approx(
-        product.sum(), rel=1e-9, abs=1e-9 * size
-    )
-    return ours
+    """Return derivatives of the end along directions."""
+    found = gradient.jacobian(system, run, tuple(directions))
+    return sum(np.tensordot(found[k], d, d.ndim) for k, d in directions.items())
 
 
 WORTH = 1e-7
@@ -63,7 +43,7 @@ def _compare(system, tau, directions, lengths=(1e-4, 5e-5, 2e-5, 1e-5, 5e-6, 2e-
     start = _state(system)
     values = {"q": start[0], "v": start[1], "tau": tau, **start[2]._asdict()}
     run = _run(system, start, tau)
-    here = _decisions(system)
+    here = decisions(system.tape)
     ours = _derivatives(system, run, directions)
     found, kept = None, []
     for h in lengths:
@@ -71,7 +51,7 @@ def _compare(system, tau, directions, lengths=(1e-4, 5e-5, 2e-5, 1e-5, 5e-6, 2e-
         for c, weight in ((2.0, -1.0), (1.0, 8.0), (-1.0, -8.0), (-2.0, 1.0)):
             end = _run(system, start, tau, **{k: values[k] + c * h * d for k, d in directions.items()})
             total += weight * np.concatenate([end.q[-1], end.v[-1]])
-            same = same and _decisions(system) == here
+            same = same and decisions(system.tape) == here
         kept = [*kept, total / (12.0 * h)][-3:] if same else []
         if len(kept) == 3 and np.ptp(kept, axis=0).max() <= WORTH * max(1.0, np.abs(kept[0]).max()):
             found = kept[0]
@@ -107,20 +87,3 @@ def compare_derivatives():
     """A function ``(system, tau, directions)`` that returns derivatives, differences or None,
     whether the active set was the same."""
     return _compare
-
-
-def _sweep(system, run, seed=0):
-    cotangent = np.random.default_rng(seed).normal(size=system.q.size + system.v.size)
-    ours, theirs = gradient.vjp(system, run, cotangent), gradient.jacobian(system, run, gradient.INPUTS)
-    for name in gradient.INPUTS:
-        expected = np.tensordot(cotangent, theirs[name], 1)
-        size = max(1.0, np.abs(expected).max())
-        np.testing.assert_allclose(ours[name], expected, rtol=1e-9, atol=1e-9 * size)
-    np.testing.assert_array_equal(gradient.vjp(system, run, cotangent, ("tau",))["tau"], ours["tau"])
-
-
-@pytest.fixture
-def check_sweep():
-    """A function ``(system, run)`` that compares the reverse sweep by every input with the
-    replay."""
-    return _sweep

@@ -54,7 +54,7 @@ def test_dynamics_are_mujocos(scene, seed):
     mujoco.mj_fwdVelocity(model, data)
     M = np.zeros((22, 22))
     mujoco.mj_fullM(model, data, M)
-    m = make_motion(tree, float)
+    m = make_motion(tree)
     tree_, m_ = refer(tree), refer(m)
     kinematics(tree_, q, m_)
     inertia_and_bias(tree_, np.array(model.body_mass), v, m_)

@@ -6,9 +6,6 @@ import pytest
 
 from dexengines.errors import EngineError
 from dexengines.lcp import gradient, record
-from dexstack.model.hand import load_hand
-from dexstack.model.objects import load_object
-from dexstack.plants.lcp import LcpPlant
 from experiments.lcp import systems as scenes
 
 
@@ -116,48 +113,6 @@ def test_a_batch_of_gradients_equals_one_after_the_other(x64):
         value, grad = jax.value_and_grad(miss)(v[k], 0.1)
         assert float(values[k]) == float(value) and np.array_equal(gradients[k], grad)
     np.testing.assert_array_equal(system.q, state)
-
-
-def _landing_box():
-    system = scenes.boxes(1, restitution=0.3)
-    system.q[:7] = 0.0, 0.0, 0.19, 0.95, 0.2, -0.2, np.sqrt(1.0 - 0.95**2 - 0.08)
-    system.v[:] = 0.5, -0.2, -2.0, 1.0, 2.0, -1.5
-    return system
-
-
-def _overlapping_box():
-    system = scenes.boxes(1)
-    system.q[2], system.v[0] = 0.0985, 1.0
-    return system
-
-
-@pytest.mark.parametrize("make", (scenes.two_balls, scenes.bouncing_ball, _landing_box, _overlapping_box))
-def test_the_sweep_back_equals_the_replay(make, check_sweep):
-    system, rng = make(), np.random.default_rng(2)
-    if make is scenes.two_balls:
-        system.v[:2] = 4.0, -0.1
-    if make is scenes.bouncing_ball:
-        system.q[0], system.v[0] = 0.11, -1.0
-    run = gradient.rollout(system, 0.1 * rng.normal(size=(6 if system.model.nv > 4 else 12, system.model.nv)))
-    assert make is _overlapping_box or system.counts[record.IMPACTS] > 0
-    check_sweep(system, run)
-
-
-def test_the_sweep_back_over_a_hand_that_holds_a_cube_equals_the_replay():
-    system, rng = LcpPlant(load_hand(), load_object("cube")).scene.system, np.random.default_rng(3)
-    run = gradient.rollout(system, 0.01 * rng.normal(size=(10, system.v.size)))
-    cotangent, sizes = (
-        rng.normal(size=system.q.size + system.v.size),
-        {"q": system.q.shape, "v": system.v.shape, "tau": run.tau.shape},
-    )
-    sizes |= {k: x.shape for k, x in system.parameters._asdict().items()}
-    swept = gradient.vjp(system, run, cotangent)
-    for name, shape in sizes.items():
-        directions = rng.normal(size=(4, *shape))
-        expected = gradient.directional(system, run, {name: directions}) @ cotangent
-        ours = [np.sum(d * swept[name]) for d in directions]
-        np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-9 * max(1.0, np.abs(expected).max()))
-    assert system.tape.size[1] > 20
 
 
 def test_rollouts_refuse_bad_forces():

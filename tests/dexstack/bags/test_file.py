@@ -12,6 +12,7 @@ from mcap_ros2.decoder import DecoderFactory
 
 from dexstack.bags.definitions import full_definition
 from dexstack.bags.file import BagReader, BagWriter, Topic, is_bag
+from dexstack.bags.recordings import read_recording, read_run, recording_file, recording_files
 from dexstack.bags.samples import read_samples
 from dexstack.errors import ConfigError
 
@@ -124,6 +125,45 @@ def test_the_folder_of_a_bag_is_read(tmp_path):
             BagReader(path)
     with pytest.raises(ConfigError, match="holds 0 bags"):
         BagReader(tmp_path)
+
+
+def test_a_recording_is_read_from_its_file_or_folder(tmp_path):
+    folder = tmp_path / "trial"
+    folder.mkdir()
+    summary = json.dumps({"task": "palm_turn", "object": "cube", "hand": "right"})
+    np.savez(folder / "recording.npz", t=np.arange(3.0), summary=summary)
+    for path in (folder, folder / "recording.npz"):
+        assert list(read_recording(path, JOINTS)) == ["t"]
+        assert read_run(path).summary["hand"] == "right"
+    assert recording_files(tmp_path) == [folder / "recording.npz"]
+    bag = tmp_path / "bag"
+    bag.mkdir()
+    write(bag / "bag_0.mcap", [("/joint_states", 0.1, joints(0.1, 1.0, 2.0))])
+    (bag / "metadata.yaml").write_text("rosbag2_bagfile_information: {}")
+    assert recording_file(bag) == bag and recording_files(bag) == [bag]
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        (".", "there is no recording .*; recordings are in .*a … .*b"),
+        ("empty", r"there is no recording .*empty/recording.npz or bag \(.mcap\) in .*empty"),
+        ("none.npz", "cannot read the recording .*none.npz"),
+        ("text.npz", "text.npz is neither a recording"),
+        ("array.npy", "array.npy is neither a recording"),
+        ("old.db3", r"old\.db3 is not an MCAP file: convert it"),
+    ],
+)
+def test_what_is_no_recording_is_refused_in_one_sentence(name, sentence, tmp_path):
+    for folder in ("a", "b", "empty"):
+        (tmp_path / folder).mkdir()
+    for folder in ("a", "b"):
+        np.savez(tmp_path / folder / "recording.npz", t=np.arange(3.0))
+    (tmp_path / "text.npz").write_text("text")
+    np.save(tmp_path / "array.npy", np.zeros(3))
+    (tmp_path / "old.db3").write_bytes(b"SQLite format 3\0")
+    with pytest.raises(ConfigError, match=sentence):
+        read_recording(tmp_path / name, JOINTS)
 
 
 def test_other_files_are_refused(tmp_path):

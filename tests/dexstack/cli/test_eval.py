@@ -1,6 +1,8 @@
 """``dexstack eval``: arguments, repeatability, JSON object, worlds, recordings, exit code."""
 
 import json
+import os
+import signal
 
 import pytest
 from PIL import Image
@@ -112,6 +114,21 @@ def test_planner_and_supervisor_can_be_chosen(folder, here, capfd):
     r = json.loads((folder / "s.json").read_text())["results"]
     assert (r["planner"], r["supervisor"], r["task"]) == ("sampling", "none", "three_ball")
     assert r["bad_solves"] == 0
+
+
+def test_a_stopped_evaluation_keeps_the_trials_it_has(short, folder, monkeypatch, capsys):
+    def stopped(function, jobs, *columns):
+        yield next(map(function, *columns))
+        os.kill(os.getpid(), signal.SIGTERM)
+        yield pytest.fail("it continues after SIGTERM")
+
+    monkeypatch.setattr("dexstack.trials.sweep.in_processes", stopped)
+    before = signal.getsignal(signal.SIGTERM)
+    assert main([*SHORT, "--results", str(folder / "stopped"), "--json", str(folder / "stopped.json")]) == 130
+    r = json.loads((folder / "stopped.json").read_text())["results"]
+    assert r["stopped"] and r["each"] == short[1]["results"]["each"][:1]
+    assert "stopped after 1 of 2 trials" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 @pytest.mark.slow

@@ -7,12 +7,12 @@ import re
 import numpy as np
 import pytest
 
+from dexstack.bags.recordings import read_recording
 from dexstack.cli.main import main
 from dexstack.control.theta_file import load_theta
 from dexstack.graph.modes import MODES
 from dexstack.identification import fit as fitting
 from dexstack.identification.unknowns import chosen
-from dexstack.learning.recordings import read_recording
 from dexstack.model.hand import load_hand
 from dexstack.tasks.base import World, read_world
 

@@ -78,8 +78,8 @@ def test_a_recording_that_cannot_be_drawn_is_one_sentence(changes, sentence, tmp
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [
-        (["trials"], "trials are in"),
-        (["nowhere.npz"], "there is no"),
+        (["trials"], "recordings are in"),
+        (["nowhere.npz"], "cannot read the recording nowhere.npz"),
         (["noise.npz"], "noise.npz"),
         (["run.mcap", "--film", "a.gif"], "--film is for recordings"),
     ],

@@ -1,13 +1,15 @@
 """Support planes enclose the object, and their stated errors hold: against the hull's vertices and
 dense sampling."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import trimesh
 from scipy.spatial import ConvexHull, HalfspaceIntersection
 
 from dexstack.contact.detector import DetectorParams
-from dexstack.geometry.support_planes import REACH, fibonacci_directions, normal_cones
+from dexstack.geometry.support_planes import REACH, choose_planes, fibonacci_directions, normal_cones
 from dexstack.model.objects import load_object, object_names
 from tests.dexstack.geometry.planes import NEAR, support_planes
 
@@ -94,6 +96,19 @@ def test_the_stated_distance_errors_hold(mesh, planes):
     for reach, stated in ((REACH, planes.distance_error), (NEAR, planes.contact_error)):
         worst = short[distance < reach].max()
         assert 0.5 * stated < worst < 1.1 * stated
+
+
+def test_the_memory_for_a_hull_with_many_bent_edges_is_bounded():
+    """53,760 directions along edges times 3,000 points would be 1.3 GB."""
+    ball = trimesh.creation.icosphere(subdivisions=4, radius=0.03)
+    tracemalloc.start()
+    nhat, offset = choose_planes(ball, 12)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 500e6
+    np.testing.assert_allclose(offset, -0.03, rtol=2e-3)  # every plane touches the ball
+    # twelve planes spread like the sides of a dodecahedron, 37° from its corners, cover the ball
+    assert np.degrees(np.arccos(np.max(fibonacci_directions(2000) @ nhat.T, axis=1).min())) < 60.0
 
 
 def test_normal_cones_are_outward_normals(mesh):

@@ -57,12 +57,29 @@ def test_a_cubic_has_the_velocities_of_its_points():
             lambda: Path(HAND, motion([1.0], [[9.0, 0.0]]), HAND.home),
             f"point 0 of a trajectory has {NAMES[0]} at",
         ),
+        (lambda: motion([5000.0], [[0.1, 0.0]]), "1 points and 5000 s is too long"),
+        (lambda: motion(np.arange(100_001) / 100.0, np.zeros((100_001, 2))), "100001 points and 1000 s"),
+        (
+            # from rest to rest a cubic is fastest half-way, at 3/2 of its mean speed
+            lambda: Path(HAND, motion([0.05], [[0.4, 0.0]], [[0.0, 0.0]]), HAND.home),
+            f"moves {NAMES[0]} at 12.0 rad/s after 0.00 s",
+        ),
         (lambda: Path(HAND, motion([0.01], [[0.5, 0.0]]), HAND.home), f"moves {NAMES[0]} at 50"),
     ],
 )
 def test_what_no_hand_can_follow_is_refused_in_a_sentence(make, sentence):
     with pytest.raises(ConfigError, match=sentence.replace("[", r"\[")):
         make()
+
+
+def test_a_joint_measured_at_its_stop_is_held_at_its_limit():
+    beyond = HAND.home.copy()
+    beyond[1:3] = HAND.upper[1:3]
+    beyond[1] += 0.005
+    path = Path(HAND, Motion(NAMES, np.array([1.0]), beyond[None, 1:3]), beyond)
+    assert path(1.0)[1] == HAND.upper[1]
+    assert path.clamped.startswith(f"{NAMES[0]} at {beyond[1]:.3f} rad was moved to its limits")
+    assert not Path(HAND, motion([1.0], [[0.0, 0.0]]), HAND.home).clamped
 
 
 def follow(follower, t0, t1, lag=0.0, stuck=False):

@@ -213,6 +213,19 @@ def test_a_finger_without_a_named_tip_is_fixed(tmp_path):
             "the mesh 'none.stl' of the link 'palm' is missing",
         ),
         (
+            '<box size="0.12 0.12 0.02"/>',
+            '<mesh filename="package://palms/none.stl"/>',
+            "is missing: it is not in .*, or in its package above it or in AMENT_PREFIX_PATH",
+        ),
+        ('lower="-1.2" upper="1.2"', 'lower="-inf" upper="inf"', "'joint_f0_0' of robot.urdf"),
+        ('effort="0.6"', 'effort="inf"', "'joint_f0_0' of robot.urdf"),
+        (
+            'name="joint_f0_1" type',
+            'name="joint_f0_0" type',
+            "robot.urdf has several joints named 'joint_f0_0'",
+        ),
+        ('<link name="f0_1"', '<link name="f0_0"', "robot.urdf has several links named 'f0_0'"),
+        (
             '<parent link="f0_1"/>',
             '<parent link="f0_9"/>',
             "joint 'joint_f0_2' of .* refers to the link 'f0_9', which does not exist",

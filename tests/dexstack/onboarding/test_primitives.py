@@ -5,7 +5,8 @@ import pytest
 import trimesh
 
 from dexstack.errors import ConfigError
-from dexstack.onboarding.primitives import ROUND, depth, nearest_primitive
+from dexstack.geometry.hausdorff import largest_plane_distance
+from dexstack.onboarding.primitives import MOST_CORNERS, ROUND, coarse_hull, depth, nearest_primitive
 
 
 def turned(mesh):
@@ -55,3 +56,12 @@ def test_points_without_volume_are_rejected(points):
     with pytest.raises(ConfigError) as caught:
         nearest_primitive(points, ROUND, "the mesh m")
     assert "the mesh m" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_hull_of_many_corners_is_made_coarser_and_keeps_its_shape():
+    ball = trimesh.creation.icosphere(subdivisions=5, radius=0.03)
+    hull = coarse_hull(ball.vertices, "the ball")
+    assert len(ball.vertices) > MOST_CORNERS >= len(hull.vertices)
+    normals = np.asarray(hull.face_normals)
+    planes = np.column_stack([normals, -np.einsum("fi,fi->f", normals, hull.triangles[:, 0])])
+    assert 0.0 < largest_plane_distance(np.asarray(ball.vertices), planes).max() < 2e-3 * 0.03

@@ -165,6 +165,15 @@ def test_invalid_intrinsics_are_rejected(k, d, model, message):
         CameraModel.of_info(640, 480, model, d, k)
 
 
+def test_rectified_pictures_with_lens_distortion_are_refused():
+    K = np.array([[600.0, 0, 320], [0, 600, 240], [0, 0, 1]])
+    raw, rectified = (CameraModel(640, 480, K, np.array(d)) for d in ([0.1, 0.0, 0.0, 0.0, 0.0], []))
+    raw.check_topic("/camera/rectangle/image_raw")
+    rectified.check_topic("/camera/image_rect_color")
+    with pytest.raises(ConfigError, match=r"/camera/image_rect_color are rectified .*image_raw"):
+        raw.check_topic("/camera/image_rect_color")
+
+
 @pytest.mark.parametrize(
     ("model", "given", "used"),
     [
