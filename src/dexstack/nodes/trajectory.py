@@ -30,13 +30,13 @@ from trajectory_msgs.msg import JointTrajectory
 
 from dexstack.config import param
 from dexstack.errors import ConfigError
-from dexstack.hand.trajectory import Follower, FollowParams, Phase
+from dexstack.hand.trajectory import Follower, FollowParams, Motion, Phase
 from dexstack.hand.trajectory import read_motion as read_file
 from dexstack.model import HAND_NAMES
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
 from dexstack.nodes.trajectory_action import IGNORED, Asker, Request, read_motion, serve
-from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, JointReader, JointWriter, WaitSet
+from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, BadMessage, JointReader, JointWriter, WaitSet
 from dexstack.process.history import JointSample
 
 PERIOD = 0.01
@@ -76,7 +76,7 @@ class TrajectoryNode(StackNode):
     def configure(self) -> None:
         self._hand = load_hand(self.params(TrajectoryParams).hand)
         names = self._hand.joint_names
-        self._asked = self.newest(JointTrajectory, "joint_trajectory", COMMAND, read_motion)
+        self._asked = self.newest(JointTrajectory, "joint_trajectory", COMMAND, self._read)
         self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(names, "position"))
         self._torques = self.newest(JointState, "joint_states", SENSOR, JointReader(names, "effort"))
         self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(names, "position"))
@@ -135,6 +135,14 @@ class TrajectoryNode(StackNode):
         if self._follower.phase is not Phase.FOLLOWING:
             self._asker.ended(self._follower.phase, self._follower.why, on_the_way=left > 0.0)
             self._asker = IGNORED
+
+    def _read(self, message: JointTrajectory) -> tuple[float, Motion | None]:
+        """Return :func:`read_motion`; a malformed message is also reported as a refusal."""
+        try:
+            return read_motion(message)
+        except BadMessage as error:
+            self._say(str(error))
+            raise
 
     def ask(self, request: Request) -> bool:
         """Accept a request, from any thread; return True if the node is active."""

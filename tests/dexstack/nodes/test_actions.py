@@ -358,3 +358,6 @@ def test_a_hand_plays_a_trajectory_and_stops_when_told(start, probe):
     to.publish(message((1.0, HAND.home + 9.0)))
     refused = lambda: [why for _, why in states if why.startswith("refused")]  # noqa: E731
     assert "beyond its limits" in wait_until(refused, 30, "the refusal")[0]
+    states.clear()
+    to.publish(message((1.0, HAND.home[:15])))
+    assert "every point of a trajectory needs" in wait_until(refused, 30, "the refusal")[0]
