@@ -12,10 +12,10 @@ setup(
         ("share/ament_index/resource_index/packages", ["resource/dexstack"]),
         ("share/dexstack", ["package.xml"]),
         ("share/dexstack/launch", glob("launch/*.launch.py")),
-        ("share/dexstack/config", glob("config/*")),
         *(
             (f"share/dexstack/{folder}", [f"{folder}/{name}" for name in names])
-            for folder, _, names in walk("hardware")
+            for top in ("config", "hardware")
+            for folder, _, names in walk(top)
             if names
         ),
     ],

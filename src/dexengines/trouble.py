@@ -107,7 +107,8 @@ class Watch:
         if self._now() >= SETTLED:
             self._see_depths()
         if len(self._free):
-            ways = np.linalg.norm(v[self._free[:, None] + np.arange(3)], axis=1) * m.opt.timestep
+            with np.errstate(over="ignore"):  # of a motion that diverges
+                ways = np.linalg.norm(v[self._free[:, None] + np.arange(3)], axis=1) * m.opt.timestep
             k = int(np.argmax(ways / self._own_size))
             if ways[k] > 2.0 * self._own_size[k]:
                 name = body_name(m, int(self._free_body[k]))

@@ -402,6 +402,9 @@ OPTIONAL = (
     ("engines", "the engines hydroelastic, lcp and soft", ("numba", "pytetwild", "pynanoinstantmeshes")),
     ("objects", "import of objects that are not convex", ("coacd", "manifold3d", "pymeshfix")),
     ("hardware", "a LEAP hand", ("dynamixel_sdk", "serial")),
+    ("gym", "environments of the tasks", ("gymnasium",)),
+    ("policies", "trained policies", ("onnxruntime",)),
+    ("lerobot", "datasets", ("av", "pandas", "pyarrow")),
     ("ray", "trials over a cluster", ("ray",)),
 )
 """Extra, purpose and modules of what has no check of its own."""

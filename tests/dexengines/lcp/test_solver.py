@@ -27,7 +27,8 @@ def test_lemke_solves_problems_of_contacts(kind, contacts, seed):
 def test_the_others_are_valid_where_they_report_it(method, kind, contacts, seed):
     p = problem(kind, contacts, np.random.default_rng(seed))
     s = solve(p.A, p.b, p.owner, p.mu, method)
-    assert (independent_error(p, s.f) <= 2e-9) == (s.status == Status.SOLVED)
+    error = independent_error(p, s.f)  # the solvers' own limit is 1e-9
+    assert error <= 2e-9 if s.status == Status.SOLVED else error > 0.5e-9
 
 
 def test_dantzig_solves_small_problems():

@@ -128,4 +128,4 @@ def test_a_column_of_another_shape_and_a_full_folder_are_refused(tmp_path):
 
 def test_a_folder_without_recordings_is_refused(tmp_path, capsys):
     assert main(["dataset", str(tmp_path), "--out", str(tmp_path / "set")]) == 2
-    assert "there is no recording in" in capsys.readouterr().err
+    assert "there is no recording" in capsys.readouterr().err

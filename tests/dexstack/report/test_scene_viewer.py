@@ -65,7 +65,7 @@ def test_an_engine_is_chosen_on_the_page_or_refused_and_the_scene_paused_and_res
     at = live.state.time
     picture(live, viewer)
     assert live.state.time == at
-    np.testing.assert_allclose(viewer.bodies[1].position, live.state.q[:3], atol=1e-9)
+    np.testing.assert_allclose(viewer.bodies[1].position, live.state.q[:3], atol=1e-6)  # viser drops less
     visitor.change(viewer.restart_button, True)
     until(lambda: live.state.time == 0.0, "the start")
 
