@@ -1,11 +1,15 @@
 """Environments: Gymnasium's own checker, and the same rollouts as trials."""
 
+import subprocess
+import sys
+
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
 import dexstack.environments
+from dexstack.environments.hand import NOMINAL_WORLD
 from dexstack.errors import ConfigError
 from dexstack.graph.settings import Spec
 from dexstack.trials.sweep import loop_of
@@ -34,6 +38,14 @@ def test_a_rollout_with_a_trials_commands_is_the_trial_to_the_bit():
         np.testing.assert_array_equal(env.simulation.plant.joint_position, recording["q"][k])
         _, _, terminated, truncated, info = env.step(target)
     assert (terminated, truncated) == (False, True)
+
+
+def test_dexstack_registers_its_environments_for_those_who_use_gymnasium():
+    known = "getattr(sys.modules.get('gymnasium'), 'registry', ())"
+    code = f"import sys, {{}}; print('dexstack/Reorient-v0' in {known})"
+    for imports, registered in (("gymnasium, dexstack", "True"), ("dexstack", "False")):
+        done = subprocess.run([sys.executable, "-c", code.format(imports)], capture_output=True, text=True)
+        assert done.stdout.strip() == registered, done.stderr
 
 
 def test_resets_of_one_seed_are_equal_and_the_next_differs():
@@ -80,7 +92,7 @@ def test_worlds_and_goals_are_options_of_reset():
     env.reset(seed=5, options={"world": "random"})
     drawn = env.simulation.world
     env.reset(seed=5, options={"world": "random"})
-    assert env.simulation.world == drawn != dexstack.environments.hand.NOMINAL_WORLD
+    assert env.simulation.world == drawn != NOMINAL_WORLD
     goal_WO = np.array([0.0, 0.0, 0.05, np.cos(0.4), 0.0, 0.0, np.sin(0.4)])
     _, info = env.reset(seed=5, options={"goals": [goal_WO], "world": {"mass": 2.0}})
     np.testing.assert_allclose(info["goal_WO"][3:], goal_WO[3:])
