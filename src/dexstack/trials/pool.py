@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import multiprocessing
 import os
 import signal
@@ -21,15 +22,20 @@ def in_processes(function: Callable[..., T], jobs: int, *columns: Sequence[Any])
     do not inherit this one's state."""
     prefer(XLA_ONE_THREAD)  # a trial is one thread of work; several run concurrently
     spawn = multiprocessing.get_context("spawn")
+    others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(min(jobs, len(columns[0])), spawn, initializer=_begin)
+    waiting = collections.deque(pool.submit(function, *row) for row in zip(*columns, strict=True))
     try:
-        yield from pool.map(function, *columns)
-    except BaseException:  # otherwise the interpreter waits for the running trials at exit
-        for worker in multiprocessing.active_children():
+        while waiting:
+            yield waiting.popleft().result()
+    except BaseException:
+        # Otherwise the interpreter waits for the running trials at exit. The rows that wait are not
+        # cancelled: before Python 3.12 the pool fails on cancelled rows when its processes end.
+        for worker in set(multiprocessing.active_children()) - others:
             worker.terminate()
         raise
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool.shutdown(wait=False)
 
 
 def _begin() -> None:

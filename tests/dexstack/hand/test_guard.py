@@ -104,7 +104,7 @@ def test_the_driving_process_is_killed(driving, number):
     start = time.monotonic()
     driving.process.send_signal(number)
     driving.hand.wait_limp(start)
-    driving.process.wait(5.0)
+    driving.process.wait(60.0)
     driving.wait_end()
 
 
