@@ -31,7 +31,8 @@ def test_the_guard_dies(emulator, driver):
 
 
 DRIVER = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs inherit as ignored
 from dexstack.hand.allegro.can_hand import CanHand
 from dexstack.hand.driver import HandDriver
 from dexstack.hand.params import BusParams, CanHandParams
