@@ -15,9 +15,9 @@ import numpy as np
 
 from dexengines.collision import Collision, body_name
 
-EVERY = 0.01
+EVERY = 0.05
 """Time between two checks [s]."""
-RECENT = 50
+RECENT = 10
 """Checks whose greatest energy counts: what bodies store while they are pressed together comes back
 within that time."""
 SETTLED = 0.1
@@ -69,7 +69,7 @@ class Watch:
         self.begin(np.zeros(0), np.zeros(0))
 
     def begin(self, q: np.ndarray, v: np.ndarray) -> None:
-        """Start anew at positions (nq,) and velocities (nv,)."""
+        """Begin at positions (nq,) and velocities (nv,)."""
         self._count, self._work, self._energies = 0, 0.0, deque(maxlen=RECENT)
         self._found: dict[str, str] = {}
         if len(q):

@@ -24,6 +24,8 @@ class Episode(NamedTuple):
     """One episode before it is written."""
 
     path: Path
+    t: np.ndarray
+    """(K,) times of the samples [s]."""
     columns: dict[str, tuple[Feature, np.ndarray]]
     """Features and values (K, …) by name."""
     task: str
@@ -70,23 +72,23 @@ def run(args: argparse.Namespace) -> int:
     if left_out:
         note(f"left out, since not all recordings have it: {', '.join(left_out)}")
     names = [name for name in episodes[0].columns if name in common]
-    features = {name: episodes[0].columns[name][0] for name in names if name != "t"}
+    features = {name: episodes[0].columns[name][0] for name in names}
     for e in episodes:
         if other := [n for n in features if e.columns[n][0] != features[n]]:
             raise ConfigError(f"{e.path}: '{other[0]}' is of another hand than in {episodes[0].path}")
-    t = [e.columns["t"][1] for e in episodes]
-    fps = args.fps or max(1, round(1.0 / float(np.median(np.concatenate([np.diff(x) for x in t])))))
+    periods = np.concatenate([np.diff(e.t) for e in episodes])
+    fps, frames = args.fps or max(1, round(1.0 / float(np.median(periods)))), 0
     if args.render:
         features[PICTURE] = Feature(("height", "width", "channels"), (240, 320, 3), "video")
-    with LeRobotWriter(args.out, fps, features, f"dexstack_{episodes[0].spec[2]}") as writer:
+    with LeRobotWriter(args.out, fps, features, f"dexstack_{Path(episodes[0].spec[2]).stem}") as writer:
         for k, episode in enumerate(episodes, 1):
-            rows = resampled(episode.columns["t"][1], fps)
-            columns = {name: episode.columns[name][1][rows] for name in names if name != "t"}
+            rows = resampled(episode.t, fps)
+            columns = {name: episode.columns[name][1][rows] for name in names}
             if args.render:
                 columns[PICTURE] = _pictures(episode, rows)
             writer.add(columns, episode.task)
+            frames += len(rows)
             note(f"episode {k}/{len(episodes)}: {len(rows)} frames of {episode.path}")
-    frames = sum(len(resampled(x, fps)) for x in t)
     results = {
         "folder": str(args.out),
         "format": "LeRobotDataset v3.0",
@@ -133,12 +135,12 @@ def _episode(path: Path, args: argparse.Namespace) -> Episode:
     kept = {name: np.asarray(array)[rows] for name, array in arrays.items() if len(array) == len(arrays["t"])}
     if len(kept["t"]) < 2:
         raise ConfigError(f"{path} has no two samples with a command in force")
-    columns = columns_of(kept, joints) | {"t": (Feature(("t",), (1,)), kept["t"])}
+    columns = columns_of(kept, joints)
     if ended is not None:
         reached = np.zeros((len(kept["t"]), 1), bool)
         reached[-1] = ended == "reached"
         columns[SUCCESS] = Feature((SUCCESS,), (1,), "bool"), reached
-    return Episode(path, columns, args.task or text, spec)
+    return Episode(path, kept["t"], columns, args.task or text, spec)
 
 
 def _pictures(episode: Episode, rows: np.ndarray) -> np.ndarray:
@@ -152,8 +154,6 @@ def _pictures(episode: Episode, rows: np.ndarray) -> np.ndarray:
     task, obj, hand = episode.spec
     setup = load_task(task)(None, obj, hand).setup()
     artist = Artist(robot_scene(setup.robot, setup.obj).compile(), 320, 240)
-    q, pose_WO, t = (
-        episode.columns[n][1] for n in ("observation.state", "observation.environment_state", "t")
-    )
+    q, pose_WO = (episode.columns[n][1] for n in ("observation.state", "observation.environment_state"))
     goal_WO = episode.columns["observation.goal"][1] if "observation.goal" in episode.columns else pose_WO
-    return np.stack([np.asarray(artist.frame(q[k], pose_WO[k], goal_WO[k], t[k])) for k in rows])
+    return np.stack([np.asarray(artist.frame(q[k], pose_WO[k], goal_WO[k], episode.t[k])) for k in rows])

@@ -143,6 +143,9 @@ class LocalPlanner(abc.ABC):
 
     supervisor: ClassVar[str] = ""
     """Name of its default supervisor; empty: the task's."""
+    predicted: ClassVar[bool] = True
+    """True if it plans from the state predicted to the moment of actuation, False if it takes the
+    measured one."""
     robot: Robot
     params: MpcParams
     theta: ModelParams

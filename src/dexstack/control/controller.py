@@ -11,7 +11,7 @@ from dexstack.contact.contact import Contacts
 from dexstack.contact.detector import ContactDetector
 from dexstack.control.base import LocalPlanner, Observation, Plan
 from dexstack.control.params import BLIND_PERIOD, BlindParams
-from dexstack.control.predictor import StatePredictor
+from dexstack.control.predictor import MeasuredState, StatePredictor
 from dexstack.control.supervisors.base import Supervisor
 
 
@@ -56,7 +56,7 @@ class Controller:
     def __init__(
         self,
         detector: ContactDetector,
-        predictor: StatePredictor,
+        predictor: StatePredictor | MeasuredState,
         supervisor: Supervisor,
         blind: BlindParams,
         *,

@@ -200,3 +200,20 @@ class StatePredictor:
             phi,
         )
         return jnp.concatenate([part.reshape(-1).astype(vector.dtype) for part in parts])
+
+
+class MeasuredState:
+    """No prediction, in a predictor's place: the measured pose with the newest joint positions, as
+    policies see it in training."""
+
+    delay = 0.0
+
+    def warm_up(self) -> None:
+        """No-op."""
+
+    def sent(self, t: float, target: np.ndarray) -> None:
+        """No-op."""
+
+    def predict(self, seen: Observation, q_then: np.ndarray, t: float) -> Observation:
+        """Return the observation with the joint positions (N,) [rad, m] of time ``t`` [s]."""
+        return seen._replace(q=q_then, t=t)

@@ -11,7 +11,7 @@ from dexstack.control.controller import Controller
 from dexstack.control.factory import check_planner, make_model, make_planner
 from dexstack.control.params import BlindParams, MpcParams, PlannerParams
 from dexstack.control.planners import PLANNERS
-from dexstack.control.predictor import StatePredictor
+from dexstack.control.predictor import MeasuredState, StatePredictor
 from dexstack.control.supervisors import SUPERVISORS
 from dexstack.control.supervisors.base import PlanningContext
 from dexstack.control.theta_file import make_theta
@@ -50,9 +50,10 @@ def make_controller(task: Task, setup: Setup, params: Params) -> Controller:
     theta = make_theta(robot, obj, chosen, step)
     detector = ContactDetector(robot, obj, params[DetectorParams])
     planner = make_planner(Problem(robot, obj, task, params[task.Weights], theta), params)
-    model = make_model(chosen, robot.chains, params)
-    capacity = detector.params.capacity
-    predictor = StatePredictor(robot, model, lambda: planner.theta, step, capacity, chosen.command_delay)
+    predictor: StatePredictor | MeasuredState = MeasuredState()
+    if planner.predicted:
+        model, capacity = make_model(chosen, robot.chains, params), detector.params.capacity
+        predictor = StatePredictor(robot, model, lambda: planner.theta, step, capacity, chosen.command_delay)
     supervisor, block = SUPERVISORS.load(supervisor_name(task, params))
     context = PlanningContext(
         planner,

@@ -27,7 +27,7 @@ from dexstack.cli.main import main
         ("learn --from nowhere.npz", "cannot read the recording nowhere.npz"),
         ("learn --require 0.5", "--require needs --evaluate"),
         ("learn --from a.npz --repeat 2", "--from learns once"),
-        ("learn --start nobody", "no θ 'nobody'"),
+        ("learn --start absent", "no θ 'absent'"),
         ("learn --object duck", "unknown object 'duck'"),
         ("identify", "identify needs either a recording, or --excite MODE to make one"),
         ("identify some.npz --excite sim", "identify needs either a recording, or --excite MODE to make one"),

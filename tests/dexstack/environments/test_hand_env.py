@@ -9,6 +9,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import dexstack.environments
+from dexstack.control.policies.mapping import write_mapping
 from dexstack.environments.hand import NOMINAL_WORLD
 from dexstack.errors import ConfigError
 from dexstack.graph.settings import Spec
@@ -144,3 +145,37 @@ def test_a_vector_of_environments_in_processes_equals_single_ones():
         for _ in range(5):
             alone, *_ = env.step(np.zeros(16))
         np.testing.assert_array_equal(row, alone)
+
+
+POLICY = """
+import numpy as np
+from dexstack.control.policies.planner import PolicyPlanner
+
+SEEN = []
+
+class Curl(PolicyPlanner):
+    def act(self, observation):
+        SEEN.append(observation)
+        return np.tanh(3.0 * observation[16:32] + observation[-16:] - 0.4)
+
+PLANNER = Curl
+"""
+
+
+def test_a_policy_sees_and_does_the_same_in_an_environment_and_in_a_trial(tmp_path):
+    """With noisy and late poses; the policy closes the loop over velocities and orientation."""
+    noisy = {"pose_noise_position": 0.001, "pose_noise_rotation": 0.01, "pose_delay": 0.03, "latency": 0.013}
+    env = palm_turn(rate=25.0, seconds=0.8, history=2, set=noisy)
+    path = tmp_path / "curl.py"
+    path.write_text(POLICY)
+    write_mapping(path.with_suffix(".yaml"), env.mapping)
+    loop = loop_of(Spec(overrides=(*noisy.items(), ("pose_period", 0.04), ("planner", str(path)))))
+    seen = sys.modules[type(loop.planner).__module__].SEEN
+    seen.clear()
+    recording = loop.run(0, seed=3, seconds=0.8).recording
+    observation, info = env.reset(seed=3, options={"trial": 0})
+    for k, deployed in enumerate(seen):
+        np.testing.assert_allclose(observation, deployed, atol=1e-6)
+        np.testing.assert_allclose(info["pose_WO"], recording["pose_WO"][k], atol=1e-9)
+        observation, _, _, _, info = env.step(np.tanh(3.0 * observation[16:32] + observation[-16:] - 0.4))
+    assert len(seen) == len(recording["t"]) == 20

@@ -173,7 +173,7 @@ def test_pictures_and_intrinsics_survive_the_message(picture):
 
 
 def live(b: Bench, count: int, pose: Callable[[float], np.ndarray] = lambda t: START) -> list[float]:
-    """Tell the camera a state every 5 ms until it has sent so many more pictures; return their ages on
+    """Give the camera a state every 5 ms until it has sent ``count`` more pictures; return their ages on
     arrival [s]."""
     ages: list[float] = []
     end = time.monotonic() + 30.0

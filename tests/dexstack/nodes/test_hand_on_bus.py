@@ -71,7 +71,7 @@ class Family(NamedTuple):
     warmest: tuple[str, int]
     """Entry of the diagnostics."""
     broken: dict[str, Any]
-    mended: dict[str, Any]
+    cleared: dict[str, Any]
     fault: str
     said: tuple[str, str]
     """Parts of the reason and of the remedy."""
@@ -85,7 +85,7 @@ FAMILIES = {
         serial="EMU00001",
         warmest=("temperature_12", 43),
         broken={"over_temperature": True},
-        mended={"over_temperature": False},
+        cleared={"over_temperature": False},
         fault="over_temperature",
         said=("over-temperature", "cool down"),
     ),
@@ -96,7 +96,7 @@ FAMILIES = {
         serial="LEAP_leap",
         warmest=("temperature_15", 40),
         broken={"failing_motor": 9},
-        mended={"failing_motor": -1, "power_cycle": True},
+        cleared={"failing_motor": -1, "power_cycle": True},
         fault="motor",
         said=("motor 8 (rf_rot) reports: overload", "supply off and on"),
     ),
@@ -209,7 +209,7 @@ def test_the_node_drives_stops_enables_and_reports(bench, family):
     assert (level, values["fault"], values["state"]) == (ERROR, b.family.fault, "fault")
     answer = b.call("enable")
     assert not answer.success and all(text in answer.message for text in b.family.said)
-    b.emulated.set(**b.family.mended)
+    b.emulated.set(**b.family.cleared)
     b.stays_off(0.3)
     assert b.call("enable").success and b.node.lifecycle_state == "active"
     b.until(limp=False)

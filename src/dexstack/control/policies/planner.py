@@ -31,7 +31,7 @@ class PolicyPlanner(LocalPlanner):
     ``PLANNER`` to a subclass with :meth:`act`.
     """
 
-    supervisor = "none"
+    supervisor, predicted = "none", False
     Params = NoParams
 
     def __init__(self, problem: Problem, params: Mapping[type, Any]) -> None:
@@ -48,12 +48,15 @@ class PolicyPlanner(LocalPlanner):
         try:
             self._order = self.mapping.order(self.robot.joint_names)
             self._lower, self._upper = self.robot.lower[self._order], self.robot.upper[self._order]
-            self._stack = FeatureStack(self.mapping.features, self._lower, self._upper, self.mapping.history)
+            self._stack = self._new_stack()
             self.load()
             self._check()
         except ConfigError as error:
             raise ConfigError(f"the policy {self.path} does not fit: {error}") from None
         self.reset()
+
+    def _new_stack(self) -> FeatureStack:
+        return FeatureStack(self.mapping.features, self._lower, self._upper, self.mapping.history)
 
     def load(self) -> None:
         """Load the policy; by default there is nothing to load.
@@ -87,7 +90,7 @@ class PolicyPlanner(LocalPlanner):
     def fork(self) -> PolicyPlanner:
         """See :meth:`~dexstack.control.base.LocalPlanner.fork`."""
         other = copy.copy(self)
-        other._stack = FeatureStack(self.mapping.features, self._lower, self._upper, self.mapping.history)
+        other._stack = self._new_stack()
         other.reset()
         return other
 
