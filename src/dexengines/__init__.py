@@ -8,8 +8,7 @@ import importlib.util
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from dexengines.errors import EngineError as EngineError
-from dexengines.errors import unknown_name
+from dexengines.errors import EngineError as EngineError, unknown_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,9 +17,7 @@ if TYPE_CHECKING:
 
     from dexengines.batch import rollout as rollout
     from dexengines.materials import Materials
-    from dexengines.scene import Scene
-    from dexengines.scene import State as State
-    from dexengines.scene import stack as stack
+    from dexengines.scene import Scene, State as State, stack as stack
 
 ENGINES = {
     "mujoco": ("dexengines.mujoco", "MujocoScene"),

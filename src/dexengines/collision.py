@@ -169,6 +169,15 @@ def read_collision(model: mujoco.MjModel, materials: Materials = None) -> Collis
     )
 
 
+def find_lines(model: mujoco.MjModel, collision: Collision) -> None:
+    """Let MuJoCo's older collision find contacts if two cylinders, or a cylinder and a capsule, may
+    touch: of two that lie side by side the newer one finds one end of the line in which they touch,
+    the older one the whole line. Other shapes have as many points in either."""
+    kinds = ({collision.geoms[p.a].kind, collision.geoms[p.b].kind} for p in collision.pairs)
+    if any("cylinder" in k and k <= {"cylinder", "capsule"} for k in kinds):
+        model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_NATIVECCD
+
+
 def _pairs(model: mujoco.MjModel) -> tuple[list[tuple[int, int, float]], list[tuple[int, int]]]:
     """Return geoms a < b with their friction, and the bodies that overlap as built."""
     if model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_CONTACT:

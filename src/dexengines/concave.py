@@ -127,27 +127,27 @@ def _with_parts(
     spec: mujoco.MjSpec, model: mujoco.MjModel, parts: dict[int, list[np.ndarray]]
 ) -> mujoco.MjModel:
     """Compile a spec in which geoms collide as their parts, and keep their mass."""
-    for geom in [g for g in spec.geoms if g.id in parts]:
-        name, body = geom_name(model, geom.id), geom.parent
-        for k, points in enumerate(parts[geom.id]):
+    for geom, g in [(geom, geom.id) for geom in spec.geoms if geom.id in parts]:  # ids end as geoms are added
+        name, body = geom_name(model, g), geom.parent
+        for k, points in enumerate(parts[g]):
             mesh = spec.add_mesh(name=f"{name}{PART}{k}", uservert=points.ravel())
             body.add_geom(
                 name=f"{name}{PART}{k}",
                 type=mujoco.mjtGeom.mjGEOM_MESH,
                 meshname=mesh.name,
-                pos=model.geom_pos[geom.id],
-                quat=model.geom_quat[geom.id],
+                pos=model.geom_pos[g],
+                quat=model.geom_quat[g],
                 mass=0.0,
-                contype=int(model.geom_contype[geom.id]),
-                conaffinity=int(model.geom_conaffinity[geom.id]),
-                condim=int(model.geom_condim[geom.id]),
-                priority=int(model.geom_priority[geom.id]),
-                friction=model.geom_friction[geom.id],
-                solref=model.geom_solref[geom.id],
-                solimp=model.geom_solimp[geom.id],
-                solmix=float(model.geom_solmix[geom.id]),
-                margin=float(model.geom_margin[geom.id]),
-                gap=float(model.geom_gap[geom.id]),
+                contype=int(model.geom_contype[g]),
+                conaffinity=int(model.geom_conaffinity[g]),
+                condim=int(model.geom_condim[g]),
+                priority=int(model.geom_priority[g]),
+                friction=model.geom_friction[g],
+                solref=model.geom_solref[g],
+                solimp=model.geom_solimp[g],
+                solmix=float(model.geom_solmix[g]),
+                margin=float(model.geom_margin[g]),
+                gap=float(model.geom_gap[g]),
                 group=3,
             )
         geom.contype = geom.conaffinity = 0

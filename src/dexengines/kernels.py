@@ -12,12 +12,11 @@ package (:func:`keep_kernels`). Numba's own rule, the modification time of the k
 changes of functions in other files that are compiled into it.
 
 **Structures.** A kernel takes its arrays as a (nested) NamedTuple. Numba would unbox such a tuple
-array by array at every call (0.2 µs each). Instead, Python writes pointers and shapes down once
-(:class:`Stored`) and passes one integer, the address; the entry rebuilds the tuple with
-:func:`load`, of which only the fields that are read cost anything. Addresses can be array elements,
-so that kernels choose among structures. Mark such kernels with :data:`KERNEL`. Numba passes tuples
-between kernels by value; where a tuple is large and the callee is not inlined, pass a reference to
-it (:mod:`dexengines.lcp.reference`).
+array by array at every call (0.2 µs each), and pass it by value from kernel to kernel, three hundred
+words for a world. Instead, Python writes pointers and shapes down once (:class:`Stored`) and passes
+one integer, the address; :func:`load` makes it a reference, whose fields kernels read by the same
+names. Addresses can be array elements, so that kernels choose among structures. A reference does not
+own its arrays: Python keeps the :class:`Stored` alive.
 """
 
 from __future__ import annotations
@@ -40,7 +39,8 @@ from numba import config, njit, types
 from numba.core import caching, cgutils
 from numba.core.codegen import CPUCodeLibrary, JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.extending import intrinsic
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, models, register_model
 from numba.np import arrayobj
 
 from dexengines.cache import cache_folder, evict_unused, sources
@@ -79,7 +79,7 @@ class _Whole(JITCodeLibrary):
     """Code of an entry and of its inner kernels."""
 
     def finalize(self) -> None:
-        self._linking_libraries = _gather(self, [])
+        self._linking_libraries = _gather(self, [])[::-1]
         super().finalize()
         present = {variable.name for variable in self._final_module.global_variables}
         for part in self._linking_libraries:
@@ -88,12 +88,13 @@ class _Whole(JITCodeLibrary):
 
 
 def _gather(library: CPUCodeLibrary, found: list[CPUCodeLibrary]) -> list[CPUCodeLibrary]:
-    """Return the libraries that a library calls, directly or through inner kernels, each once."""
+    """Return the libraries that a library calls, directly or through inner kernels, each once and before
+    those that call it. They are linked in the opposite order: LLVM takes over only what is called so far."""
     for part in library._linking_libraries:
         if part not in found:
-            found.append(part)
             if isinstance(part, _Part):
                 _gather(part, found)
+            found.append(part)
     return found
 
 
@@ -149,7 +150,7 @@ def keep_kernels(package: str, *called: str) -> None:
     Args:
         called: other packages whose kernels are compiled into those of ``package``.
     """
-    text = "".join([*map(sources, (package, *called)), Path(__file__).read_text()])
+    text = "".join([*map(sources, (package, *called)), Path(__file__).read_text(encoding="utf-8")])
     version = hashlib.sha256(text.encode()).hexdigest()
     parent = Path(config.CACHE_DIR) if config.CACHE_DIR else cache_folder("dexengines", "kernels")
     folder = _writable(parent / f"{package}-{version[:16]}")
@@ -198,20 +199,23 @@ KERNEL: dict[str, Any] = {"_nrt": False, "fastmath": {"contract"}}
 Without ``_nrt=False`` numba counts references to every array of every tuple at every branch, which
 took half the time of a contact surface."""
 
-_DTYPES = {"f": types.float64, "i": types.int32, "l": types.int64}
+_DTYPES = {"f": types.float64, "i": types.int32, "l": types.int64, "b": types.boolean}
 
 
-def tuple_type(cls: type, arrays: str) -> types.NamedTuple:
-    """Return numba's type of a NamedTuple of C-contiguous arrays.
+def tuple_type(cls: type, arrays: str, *parts: types.BaseTuple) -> types.BaseTuple:
+    """Return numba's type of a NamedTuple of tuples, C-contiguous arrays and numbers.
 
     Args:
         cls: the NamedTuple.
-        arrays: per field the dtype (f float64, i int32, l int64) and the number of dimensions, such
-            as ``"f2 i1"``.
+        arrays: per field after the tuples the dtype (f float64, i int32, l int64, b bool) and the number
+            of dimensions, none of a number, such as ``"f2 i1 l"``.
+        parts: types of the tuples.
     """
-    return types.NamedTuple(
-        [types.Array(_DTYPES[code[0]], int(code[1]), "C") for code in arrays.split()], cls
-    )
+    fields = [
+        types.Array(_DTYPES[code[0]], int(code[1]), "C") if code[1:] else _DTYPES[code]
+        for code in arrays.split()
+    ]
+    return types.BaseTuple.from_types([*parts, *fields], cls)
 
 
 class Stored:
@@ -225,13 +229,13 @@ class Stored:
         TypeError: ``value`` is of another type.
     """
 
-    __slots__ = ("_numbers", "_value", "address")
+    __slots__ = ("_numbers", "address", "value")
 
     def __init__(self, value: tuple, kind: types.BaseTuple) -> None:
         found = numba.typeof(value)
         if found != kind:
             raise TypeError(f"a kernel made for {kind} cannot read {found}")
-        self._value = value
+        self.value = value
         self._numbers = np.array(_numbers(value), np.int64)
         self.address = int(self._numbers.ctypes.data)
 
@@ -239,39 +243,65 @@ class Stored:
 def _numbers(value: Any) -> list[int]:
     if isinstance(value, np.ndarray):
         return [value.ctypes.data, *value.shape]
-    return [number for part in value for number in _numbers(part)]
+    return [number for part in value for number in _numbers(part)] if isinstance(value, tuple) else [value]
+
+
+def _count(kind: types.Type) -> int:
+    """Return how many numbers :class:`Stored` writes for a value."""
+    if isinstance(kind, types.BaseTuple):
+        return sum(map(_count, kind.types))
+    return 1 + kind.ndim if isinstance(kind, types.Array) else 1
+
+
+class Reference(types.Opaque):
+    """Numba's type of the address of a :class:`Stored` tuple."""
+
+    def __init__(self, kind: types.BaseTuple) -> None:
+        self.kind = kind
+        super().__init__(f"Reference({kind})")
+
+
+register_model(Reference)(models.OpaqueModel)
 
 
 @intrinsic
 def load(typing_context, address, kind):
-    """Return the tuple of type ``kind`` that is :class:`Stored` at an address."""
-    whole = kind.instance_type
+    """Return the reference to a tuple of type ``kind`` that is :class:`Stored` at an address."""
 
     def generate(context, builder, signature, arguments):
-        start = builder.inttoptr(arguments[0], cgutils.intp_t.as_pointer())
-        read = 0
+        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
 
-        def number():
-            nonlocal read
-            read += 1
-            return builder.load(cgutils.gep(builder, start, read - 1))
+    return Reference(kind.instance_type)(address, kind), generate
 
-        def make(kind):
-            if not isinstance(kind, types.Array):
-                return context.make_tuple(builder, kind, [make(part) for part in kind.types])
-            item = context.get_data_type(kind.dtype)
-            size = context.get_constant(types.intp, context.get_abi_sizeof(item))
-            data = builder.inttoptr(number(), item.as_pointer())
-            shape = [number() for _ in range(kind.ndim)]
-            strides = [size]
-            for length in shape[:0:-1]:
-                strides.insert(0, builder.mul(strides[0], length))
-            array = arrayobj.make_array(kind)(context, builder)
-            arrayobj.populate_array(
-                array, data=data, shape=shape, strides=strides, itemsize=size, meminfo=None
-            )
-            return array._getvalue()
 
-        return make(whole)
+@infer_getattr
+class _Fields(AttributeTemplate):
+    key = Reference
 
-    return whole(address, kind), generate
+    def generic_resolve(self, reference, name):
+        kind = dict(zip(reference.kind.fields, reference.kind.types, strict=True)).get(name)
+        return Reference(kind) if isinstance(kind, types.BaseTuple) else kind
+
+
+@lower_getattr_generic(Reference)
+def _read(context, builder, reference, pointer, name):
+    index = reference.kind.fields.index(name)
+    kind, first = reference.kind.types[index], sum(map(_count, reference.kind.types[:index]))
+    start = cgutils.gep(builder, builder.bitcast(pointer, cgutils.intp_t.as_pointer()), first)
+    if isinstance(kind, types.BaseTuple):
+        return builder.bitcast(start, cgutils.voidptr_t)
+    numbers = [builder.load(cgutils.gep(builder, start, k)) for k in range(_count(kind))]
+    for number in numbers:  # so that loops read them once
+        number.set_metadata("invariant.load", builder.module.add_metadata([]))
+    data, *shape = numbers
+    if not isinstance(kind, types.Array):
+        return context.cast(builder, data, types.intp, kind)
+    item = context.get_data_type(kind.dtype)
+    size = context.get_constant(types.intp, context.get_abi_sizeof(item))
+    strides = [size]
+    for length in shape[:0:-1]:
+        strides.insert(0, builder.mul(strides[0], length))
+    array = arrayobj.make_array(kind)(context, builder)
+    data = builder.inttoptr(data, item.as_pointer())
+    arrayobj.populate_array(array, data=data, shape=shape, strides=strides, itemsize=size, meminfo=None)
+    return array._getvalue()

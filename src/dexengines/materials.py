@@ -30,7 +30,8 @@ class Material:
 
     modulus: float | None = None
     """hydroelastic: pressure in the core [Pa]; infinite: rigid. None: rigid if fixed to the world,
-    else :data:`~dexengines.collision.MODULUS`."""
+    else :data:`~dexengines.collision.MODULUS`, or what
+    :data:`~dexengines.hydroelastic.scene.SUNK` asks for."""
     relaxation_time: float = 0.01
     """hydroelastic: time constant of dissipation, per body [s]."""
     stiffness: float | None = None
@@ -99,7 +100,7 @@ def _number(where: str, geom: str, field: str, value: Any) -> float:
 
 def _read_yaml(path: Path) -> Mapping[str, Any]:
     try:
-        found = yaml.safe_load(path.read_text())
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise EngineError(f"cannot read {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -10,6 +10,7 @@ import mujoco
 import numpy as np
 from mujoco.rollout import rollout
 
+from dexengines.collision import find_lines
 from dexengines.materials import Materials
 from dexengines.report import Contact
 from dexengines.scene import Scene, State
@@ -25,6 +26,10 @@ DEFAULT_TIME = 0.02
 """Time constant in MuJoCo's default ``solref`` [s]."""
 SUNK = 0.01
 """Share of its least half extent that a free body may sink in under the weight of all."""
+OVERSHOT = 0.01
+"""Way past a stop that is named: angle [rad], or share of the body's radius of gyration."""
+ACTING = 5
+"""Steps after a stop has begun to act in which a joint goes farthest."""
 _YIELD = 0.09
 """Depth over T² times the acceleration that the load would give, (1 − d) d at MuJoCo's d = 0.9."""
 
@@ -59,7 +64,10 @@ class MujocoScene(Scene):
     ) -> None:
         super().__init__(copy.copy(model), materials)
         self._unsolved, m, shortest = 0, self.model, 2.0 * model.opt.timestep
+        find_lines(m, self.collision)
+        self._stops: Stops | None = None
         if contact_time is None:
+            self._stops = Stops(m) if m.jnt_limited.any() else None
             contact_time = self._contact_time()
             _stiffen(m.jnt_solref, shortest)
         _stiffen(m.geom_solref, max(contact_time, shortest))
@@ -93,6 +101,8 @@ class MujocoScene(Scene):
     ) -> None:
         mujoco.mj_resetData(self.model, self.data)
         self._unsolved = 0
+        if self._stops is not None:
+            self._stops.begin()
         self.data.qpos[:], self.data.qvel[:], self.data.time = q, v, time
         if activation is not None:
             self.data.act[:] = activation
@@ -102,6 +112,8 @@ class MujocoScene(Scene):
         self.data.qfrc_applied[:] = tau
         mujoco.mj_step(self.model, self.data)
         self._unsolved += self.data.solver_niter[0] >= self.model.opt.iterations
+        if self._stops is not None:
+            self._stops.see(self.data)
         return bool(np.isfinite(self.data.qvel).all())
 
     def push(self, tau: np.ndarray) -> bool:
@@ -111,16 +123,15 @@ class MujocoScene(Scene):
         self.data.ctrl[:] = control
         return self._watched(np.zeros(self.model.nv))
 
-    def _power(self, tau: np.ndarray, v: np.ndarray) -> float:
-        motors = self.data.actuator_force @ self.data.actuator_velocity if self.model.nu else 0.0
-        return float(tau @ v + motors)
+    def _pushed(self, tau: np.ndarray) -> np.ndarray:
+        return tau + self.data.qfrc_actuator if self.model.nu else tau
 
     def _own_trouble(self) -> str:
         counts = {name: int(self.data.warning[kind].number) for kind, name in _WARNINGS.items()}
         parts = [f"MuJoCo warned of {name} in {n} steps" for name, n in counts.items() if n]
         if self._unsolved:
             parts.append(f"the contact problems of {self._unsolved} steps were not solved")
-        return "; ".join(parts)
+        return "; ".join(parts + (self._stops.passed() if self._stops is not None else []))
 
     @functools.cached_property
     def batch_key(self) -> Hashable:
@@ -160,6 +171,50 @@ class MujocoScene(Scene):
             a, b = (geoms[int(g)] for g in c.geom)
             result.append(self._report(a, b, c.pos.copy(), R_CW[0].copy(), c.dist, R_CW.T @ wrench[:3]))
         return result
+
+
+class Stops:
+    """Watch over joints that pass their stops before these act: MuJoCo's do from the step after, so
+    that a joint passes by up to its way in a step.
+
+    Args:
+        model: of the scene, with its own ``solref``; stops whose it is not the default may be soft.
+    """
+
+    def __init__(self, model: mujoco.MjModel) -> None:
+        default = (model.jnt_solref == (DEFAULT_TIME, 1.0)).all(axis=1)
+        length = np.sqrt(model.body_inertia.mean(axis=1) / np.maximum(model.body_mass, 1e-12))
+        self._hinge = model.jnt_type == mujoco.mjtJoint.mjJNT_HINGE
+        self._most = OVERSHOT * np.where(self._hinge, 1.0, length[model.jnt_bodyid])
+        self._most[~default] = np.inf
+        self._name = [model.joint(j).name or f"joint {j}" for j in range(model.njnt)]
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget earlier steps."""
+        self._active, self._left, self._worst = 0, 0, {}
+
+    def see(self, d: mujoco.MjData) -> None:
+        """See the stops of a step, of the first ones after one has begun to act."""
+        active = d.nl
+        if active > self._active:
+            self._left = ACTING
+        self._active = active
+        if self._left and active:
+            self._left -= 1
+            rows = slice(d.ne + d.nf, d.ne + d.nf + active)
+            joint = d.efc_type[rows] == mujoco.mjtConstraint.mjCNSTR_LIMIT_JOINT
+            for j, gap in zip(d.efc_id[rows][joint].tolist(), d.efc_pos[rows][joint].tolist(), strict=True):
+                if -gap > self._most[j]:
+                    self._worst[j] = max(-gap, self._worst.get(j, 0.0))
+
+    def passed(self) -> list[str]:
+        """Return a sentence for each joint that passed its stop too far."""
+        far = {
+            j: f"{np.degrees(x):.2g}°" if self._hinge[j] else f"{1e3 * x:.2g} mm"
+            for j, x in self._worst.items()
+        }
+        return [f"'{self._name[j]}' passed its stop by {text}" for j, text in far.items()]
 
 
 def _stiffen(solref: np.ndarray, time: float) -> None:

@@ -62,6 +62,8 @@ class Scene(abc.ABC):
     """Overlap of geoms over the smaller's least half extent above which :meth:`trouble` names them."""
     continuous: ClassVar[bool] = False
     """The engine finds collisions within a step, so that no body passes through another."""
+    bounces: ClassVar[bool] = False
+    """The engine simulates restitution; others report that they ignore it."""
     batch_key: Hashable = ""
     """Equal for scenes of one class that :meth:`rollout_many` can take together."""
 
@@ -138,7 +140,14 @@ class Scene(abc.ABC):
         """Return a sentence on steps since the last reset that cannot be trusted, or empty: what the
         engine counted, and states that no physics gives (:mod:`dexengines.trouble`)."""
         seen = self._watch.sentence() if self._watch.time == self.time else ""
-        return "; ".join(part for part in (self._own_trouble(), seen) if part)
+        return "; ".join(part for part in (self._own_trouble(), self._ignored(), seen) if part)
+
+    def _ignored(self) -> str:
+        """Return a sentence on a material that the engine does not simulate, or empty."""
+        for g in self.collision.geoms if not self.bounces else ():
+            if g.material.restitution > 0.0:
+                return f"the {self.engine} engine ignores the restitution of '{g.name}'"
+        return ""
 
     def reset(self, keyframe: str | None = None) -> State:
         """Set and return the model's initial state, or that of a keyframe.
@@ -267,13 +276,13 @@ class Scene(abc.ABC):
         finite = self.advance(tau)
         q, v = self.values()
         if finite:
-            watch.after(q, v, self._power(tau, v), self._stored)
+            watch.after(q, v, self._pushed(tau), self._stored)
         watch.time = self.time
         return finite
 
-    def _power(self, tau: np.ndarray, v: np.ndarray) -> float:
-        """Return the power of motors and applied forces [W]."""
-        return float(tau @ v)
+    def _pushed(self, tau: np.ndarray) -> np.ndarray:
+        """Return the generalised forces (nv,) of the last step, those of motors included."""
+        return tau
 
     # --- contact reports ---
 

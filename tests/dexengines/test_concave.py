@@ -51,6 +51,27 @@ def test_parts_keep_mass_and_material_and_leave_the_spec_alone(hook):
     assert whole.ngeom == hook.compile().ngeom == 2
 
 
+def test_parts_of_a_turned_mesh_of_the_world_fill_its_place(hook):
+    """More than one part, and bodies after the world's, whose geoms have later numbers."""
+    turned = hook.copy()
+    turned.worldbody.add_geom(
+        name="v", type=mujoco.mjtGeom.mjGEOM_MESH, meshname="u", quat=[0, 1, 0, 0], pos=[0.3, 0, 0]
+    )
+    m = load(turned, "mujoco").model
+    data = mujoco.MjData(m)
+    mujoco.mj_forward(m, data)
+    for name, low, high in (("u#", -0.0697, 0.0303), ("v#", -0.02, 0.08)):
+        parts = [g for g in range(m.ngeom) if m.geom(g).name.startswith(name)]
+        z = [
+            m.mesh_vert[start : start + m.mesh_vertnum[k]] @ data.geom_xmat[g][6:] + data.geom_xpos[g, 2]
+            for g in parts
+            for k, start in [(m.geom_dataid[g], m.mesh_vertadr[m.geom_dataid[g]])]
+        ]
+        assert len(parts) >= 3
+        assert min(map(np.min, z)) == pytest.approx(low, abs=5e-4)
+        assert max(map(np.max, z)) == pytest.approx(high, abs=5e-4)
+
+
 def test_a_compiled_model_is_left_alone_and_its_hull_noted(hook):
     made = load(hook.compile(), "mujoco")
     assert made.model.ngeom == 2 and "its hull" in made.notes[0]

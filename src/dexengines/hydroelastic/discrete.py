@@ -36,7 +36,7 @@ from dexengines.hydroelastic.placement import (
 from dexengines.hydroelastic.problem import Problem, SolveStatus, Workspace, make_problem, make_workspace
 from dexengines.hydroelastic.surface import Surface
 from dexengines.hydroelastic.vectors import cross, dot
-from dexengines.hydroelastic.workspace import DEEP_A, DEEP_B, SURFACE
+from dexengines.hydroelastic.workspace import DEEP_A, DEEP_B, LOAD_ANGLE, SURFACE
 from dexengines.kernels import KERNEL, entry, inner, load, tuple_type
 
 STICTION = 1e-3
@@ -55,6 +55,12 @@ TOO_MANY_FACES, TOO_MANY_PAIRS = -1, -2
 
 FEW = 12
 """Polygons of a patch below which each is split; see :func:`_add_parts`."""
+COS_OPPOSED = math.cos(LOAD_ANGLE)
+"""Cosine of the angle between one body's pressure gradient and the opposite of the other's at which a
+face bears no load; a rigid body's normal takes the place of its gradient in :data:`LOAD_ANGLE`. Where
+the gradients are at right angles, as around a flat contact, moving one body along its own gradient
+leaves the other's pressure as it is: nothing is squeezed. Such a face moves with the body's edge, and the
+way of a step along it, not the depth, would set its pressure, which brakes bodies that slide."""
 
 
 @inner(**KERNEL)
@@ -136,6 +142,14 @@ def _add_parts(out: Surface, f: int, p: Problem, contacts: Contacts, face: int, 
 
 
 @inner(**KERNEL)
+def _squeezes(out: Surface, f: int) -> bool:
+    """Return whether the gradients of two compliant bodies at a face are opposed; within the face they
+    have the same part."""
+    g_a, g_b, along = out.grad_a[f], -out.grad_b[f], dot(out.slope_W[f], out.slope_W[f])
+    return g_a * g_b - along > COS_OPPOSED * math.sqrt((g_a * g_a + along) * (g_b * g_b + along))
+
+
+@inner(**KERNEL)
 def _add_pair(
     s: Static,
     state: State,
@@ -156,7 +170,7 @@ def _add_pair(
         pressure, area, g = out.pressure[f], out.area[f], out.grad_a[f]
         if not rigid:
             gb_n = -out.grad_b[f]
-            if gb_n <= 0.0:
+            if gb_n <= 0.0 or not _squeezes(out, f):
                 continue
             g = g * gb_n / (g + gb_n)
         if g <= 0.0 or out.grad_a[f] <= 0.0 or pressure <= 0.0 or area <= 0.0:
@@ -359,8 +373,11 @@ def velocity_step(address: int, scheme: int, dt: float) -> int:
         A :class:`~dexengines.hydroelastic.problem.SolveStatus`, or a negative number if an array is
         too small.
     """
-    s, state, surface, p, w, contacts = load(address, BUNDLE)
-    status = find_contacts(s, state, surface, p, contacts)
+    bundle = load(address, BUNDLE)
+    s, state, p, w, contacts = (
+        bundle.static, bundle.state, bundle.problem, bundle.workspace, bundle.contacts,
+    )  # fmt: skip
+    status = find_contacts(s, state, bundle.surface, p, contacts)
     if status < 0:
         return status
     if not _free_motion(s, state, dt, p, w):

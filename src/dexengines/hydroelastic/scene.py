@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import mujoco
@@ -24,6 +25,9 @@ from dexengines.scene import Scene
 ROUND, ROUND_EDGE = ("sphere", "ellipsoid", "capsule", "cylinder"), 0.25
 """Shapes whose edges are by default this share of their least radius, so that they roll on one that is
 right to 1 %."""
+SUNK = 0.005
+"""Share of its least half extent by which a body on one point may sink in under the weight of all, half
+of what :data:`ROUND_EDGE` costs."""
 SCHEMES = {"lagged": LAGGED, "sap": SAP}
 
 
@@ -66,7 +70,7 @@ class HydroelasticScene(Scene):
                 f"parameter 'scheme' of the hydroelastic engine must be {known}, got {scheme!r}"
             )
         geometries = []
-        for g in self.collision.geoms:
+        for g in map(self._stiffened, self.collision.geoms):
             try:
                 mesh = geom_mesh(g, g.name in whole)
             except EngineError:
@@ -91,6 +95,19 @@ class HydroelasticScene(Scene):
         )
         self.data = self.system.data
         self.activation = np.zeros(model.na)
+
+    def _stiffened(self, geom: Geom) -> Geom:
+        """Return a geom that moves with its default modulus, at least such that :data:`SUNK` holds.
+
+        A ball of radius L and modulus E bears π E d² at the depth d.
+        """
+        if not geom.body or geom.material.modulus is not None:
+            return geom
+        bodies = self.model.jnt_bodyid[self.model.jnt_type == mujoco.mjtJoint.mjJNT_FREE]
+        weight = np.linalg.norm(self.model.opt.gravity) * self.model.body_subtreemass[bodies].sum()
+        modulus = float(weight / (np.pi * (SUNK * np.min(geom.half)) ** 2))
+        material = dataclasses.replace(geom.material, modulus=max(modulus, geom.modulus))
+        return dataclasses.replace(geom, material=material)
 
     @property
     def time(self) -> float:

@@ -23,8 +23,7 @@ from dexengines.hydroelastic.fields import CompliantMesh, RigidMesh
 from dexengines.hydroelastic.placement import State, Static, Symmetry, make_contacts
 from dexengines.hydroelastic.problem import LAGGED, SolveStatus, make_problem, make_workspace
 from dexengines.hydroelastic.surface import query
-from dexengines.hydroelastic.workspace import LOAD_ANGLE, workspace
-from dexengines.hydroelastic.workspace import Workspace as SurfaceArrays
+from dexengines.hydroelastic.workspace import LOAD_ANGLE, Workspace as SurfaceArrays, workspace
 from dexengines.kernels import Stored
 from dexengines.report import Patch
 

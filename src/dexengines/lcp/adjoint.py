@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from dexengines.kernels import entry, inner
+from dexengines.kernels import entry, inner, load
 from dexengines.lcp.contact_velocity import find_flying
 from dexengines.lcp.correction import FULL_PUSH, LAST_PUSH, PARTS
 from dexengines.lcp.dynamics import inertias, integrate, kinematics, solve_mass
 from dexengines.lcp.dynamics_adjoint import (
+    COTANGENTS,
     coordinates_to_tangent,
     pull_integrate,
     pull_inverse_dynamics,
@@ -28,10 +29,9 @@ from dexengines.lcp.dynamics_adjoint import (
     tangent_to_coordinates,
 )
 from dexengines.lcp.impact import linked_groups, restitutions
-from dexengines.lcp.record import BEGIN, IMPACT, MOVE, NONE, STOPPED
+from dexengines.lcp.record import BEGIN, IMPACT, MOVE, NONE, STOPPED, refer
 from dexengines.lcp.recorded import repeat_lcps, response_rows, start_of_turn, turned_rows
 from dexengines.lcp.rows import (
-    TARGET,
     add_impulse,
     make_rows,
     move_right_hand_side,
@@ -209,7 +209,7 @@ def _pull_corrections(world, m, tape, rows, q, u, h, at, part, lift_bar, J_bar, 
     for r in range(part.size):
         if part[r] == LAST_PUSH:
             gap_bar[r] += lift_bar[r] / h
-            h_bar -= lift_bar[r] * (gap[r] - TARGET) / (h * h)
+            h_bar -= lift_bar[r] * (gap[r] - rows.rest[r]) / (h * h)
         if part[r] >= FULL_PUSH:
             lift_bar[r] = 0.0
     for i in range(len(PARTS)):
@@ -241,10 +241,9 @@ def _pull_gaps(rows, h, Z, gap_bar):
     the cotangent of h."""
     h_bar, gap = 0.0, rows.gap
     for r in range(gap.size):
-        target = TARGET if r < rows.contacts else 0.0
-        if rows.owner[r] < 0 and gap[r] > target:
+        if rows.owner[r] < 0 and gap[r] > rows.rest[r]:
             gap_bar[r] -= Z[r] / h
-            h_bar += Z[r] * (gap[r] - target) / (h * h)
+            h_bar += Z[r] * (gap[r] - rows.rest[r]) / (h * h)
     return h_bar
 
 
@@ -448,16 +447,18 @@ def _times_left(tape):
 
 
 @entry(nogil=True)  # so that scenes can be swept concurrently
-def pull_back(simulation, tau, state, out):
+def pull_back(addresses, tau, state, cotangents):
     """Apply the transposed derivative of a recorded rollout.
 
     Args:
-        simulation: result of :func:`.roll.refer`; its parameters are those of the rollout. tau:
-            (T, V).
+        addresses: (5,), see :class:`.record.Simulation`; its parameters are those of the
+            rollout.
+        tau: (T, V).
         state: (Q + V,) cotangents of q and v at the end, overwritten by those at the beginning.
-        out: reference to :class:`.dynamics_adjoint.Cotangents`, zeros; those of the other inputs
-            are added.
+        cotangents: address of stored :class:`.dynamics_adjoint.Cotangents`, zeros; those of the other
+            inputs are added.
     """
+    simulation, out = refer(addresses), load(cotangents, COTANGENTS)
     world, par, tape, m = simulation.world, simulation.parameters, simulation.tape, simulation.motion
     tree, nq, nv, ops = world.tree, tape.q.shape[1], tau.shape[1], tape.size[0]
     if ops == 0:

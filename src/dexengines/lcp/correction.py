@@ -9,7 +9,6 @@ from dexengines.kernels import inner
 from dexengines.lcp.distance import separation
 from dexengines.lcp.dynamics import integrate, kinematics
 from dexengines.lcp.features import gap_of_features
-from dexengines.lcp.rows import TARGET
 from dexengines.lcp.vectors import fill
 
 LOST = 5e-7
@@ -71,7 +70,7 @@ def find_curvature(world, m, tape, rows, q, velocity, h, at, longest, part, lift
         for k in range(rows.first, rows.last):
             end, rate = _curvature(world, m, tape, rows, k, r, velocity, PARTS[i] * h, n)
             gap = rows.gap[r]
-            least = 0.5 * min(gap, TARGET)
+            least = 0.5 * min(gap, rows.rest[r])
             closes = gap > 0.0 and rate < lift[r] and end < least
             if closes and _bodies_meet(world.shapes, m, tape.feature[k], n, least):
                 lift[r], part[r], found = rate, i, True
@@ -99,7 +98,7 @@ def find_pushes(rows, velocity, h, part, lift):
     for r in range(rows.contacts):
         if rows.owner[r] >= 0 or rows.gap[r] >= LOST:
             continue
-        wanted = max((rows.gap[r] - TARGET) / h, -PUSH)
+        wanted = max((rows.gap[r] - rows.rest[r]) / h, -PUSH)
         if wanted < lift[r]:
             lift[r], part[r] = wanted, FULL_PUSH if wanted == -PUSH else LAST_PUSH
             found = found or np.dot(rows.J[r], velocity) < -wanted
@@ -115,7 +114,7 @@ def repeat_corrections(world, m, tape, rows, q, velocity, h, at, part, lift):
         if part[r] == FULL_PUSH:
             lift[r] = -PUSH
         elif part[r] == LAST_PUSH:
-            lift[r] = (rows.gap[r] - TARGET) / h
+            lift[r] = (rows.gap[r] - rows.rest[r]) / h
     for i in range(len(PARTS)):
         integrate(world.tree, q, velocity, PARTS[i] * h, at)
         kinematics(world.tree, at, m)

@@ -12,7 +12,7 @@ import mujoco
 import numpy as np
 
 from dexengines.couplings import entries
-from dexengines.kernels import inner
+from dexengines.kernels import inner, tuple_type
 from dexengines.lcp.vectors import cross, dot, put
 
 FREE, SLIDE, HINGE = 0, 2, 3
@@ -67,6 +67,9 @@ class Tree(NamedTuple):
     constant."""
 
 
+TREE = tuple_type(Tree, "l1 f2 f3 l1 l1 f2 f2 f1 l1 l1 f2 f3 l1 l1 l1 l1 f1 f1 l2 f1 f1 b")
+
+
 class Motion(NamedTuple):
     """Poses and velocities; written by :func:`kinematics` and :func:`inertia_and_bias`."""
 
@@ -94,6 +97,9 @@ class Motion(NamedTuple):
     """(9, 3) scratch."""
     wrench: np.ndarray
     """(6,) scratch."""
+
+
+MOTION = tuple_type(Motion, "f3 f2 f2 f2 f2 f2 f2 f2 f2 f1 f2 f1")
 
 
 def make_tree(model: mujoco.MjModel, inertance: np.ndarray | None = None) -> Tree:

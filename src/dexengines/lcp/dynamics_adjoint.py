@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dexengines.kernels import inner
+from dexengines.kernels import inner, tuple_type
 from dexengines.lcp.dynamics import FREE, Tree, inertia_times
 from dexengines.lcp.vectors import cross, fill, put
 
@@ -39,6 +39,9 @@ class Cotangents(NamedTuple):
     back: np.ndarray
     """(3, B, 6) scratch: cotangents of twists at v and of twist rates, wrenches of a body and its
     descendants."""
+
+
+COTANGENTS = tuple_type(Cotangents, "f2 f2 f2 f1 f1 f1 f3 f3")
 
 
 def make_cotangents(tree: Tree, steps: int, friction: int, restitution: int) -> Cotangents:

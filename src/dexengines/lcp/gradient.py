@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dexengines.errors import EngineError
+from dexengines.kernels import Stored
 from dexengines.lcp import record as s
 from dexengines.lcp.adjoint import pull_back
-from dexengines.lcp.dynamics_adjoint import make_cotangents
-from dexengines.lcp.roll import refer, roll
+from dexengines.lcp.dynamics_adjoint import COTANGENTS, make_cotangents
+from dexengines.lcp.roll import roll
 from dexengines.lcp.system import LcpSystem
 
 if TYPE_CHECKING:
@@ -97,7 +98,8 @@ def vjp(
     out = make_cotangents(
         system.world.tree, len(run.tau), run.parameters.friction.size, run.parameters.restitution.size
     )
-    pull_back(system.reference(), run.tau, state, refer(out))
+    stored = Stored(out, COTANGENTS)
+    pull_back(system.reference(), run.tau, state, stored.address)
     parts = *np.split(state, [run.q.shape[1]]), out.tau, out.mass, out.friction, out.restitution
     return {k: x for k, x in zip(INPUTS, parts, strict=True) if k in wrt}
 

@@ -7,7 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dexengines.kernels import inner, load, tuple_type
+from dexengines.lcp.dynamics import MOTION, TREE, Motion
 from dexengines.lcp.features import DATA
+from dexengines.lcp.shapes import SHAPES
 
 SUBSTEPS, IMPACTS, UNSOLVED, PLASTIC_ENDS, WARM = range(5)
 RETRIED, EVALUATIONS, SOLVES, OVERLAPS, INEXACT_TIMES = range(5, 10)
@@ -40,6 +43,9 @@ class World(NamedTuple):
     """Friction rows per contact: half the corners of the friction polygon."""
 
 
+WORLD = tuple_type(World, "l1 l1 f2 l", TREE, SHAPES)
+
+
 class Parameters(NamedTuple):
     """Parameters with derivatives."""
 
@@ -49,6 +55,9 @@ class Parameters(NamedTuple):
     """(G,) of the geometries, then of pairs that have their own."""
     restitution: np.ndarray
     """(G,)"""
+
+
+PARAMETERS = tuple_type(Parameters, "f1 f1 f1")
 
 
 class Tape(NamedTuple):
@@ -85,6 +94,9 @@ class Tape(NamedTuple):
     limit: np.ndarray
 
 
+TAPE = tuple_type(Tape, "l1 l2 f1 f2 f2 l2 f2 l1 f2 l1 l1")
+
+
 class Memory(NamedTuple):
     """Guesses that one step leaves for the next; they change its time, never its result beyond
     rounding."""
@@ -98,6 +110,35 @@ class Memory(NamedTuple):
     """(1,)"""
     limit_cls: np.ndarray
     """(2 limits,)"""
+
+
+MEMORY = tuple_type(Memory, "f2 l2 l2 l1 l1")
+
+
+class Simulation(NamedTuple):
+    """Data that a simulation reads and writes besides its state. Entries from Python take the (5,)
+    addresses of its parts, each a :class:`~dexengines.kernels.Stored`."""
+
+    world: World
+    parameters: Parameters
+    tape: Tape
+    memory: Memory
+    motion: Motion
+
+
+KINDS = WORLD, PARAMETERS, TAPE, MEMORY, MOTION
+
+
+@inner
+def refer(addresses):
+    """Return the :class:`Simulation` of references to the parts at (5,) addresses."""
+    return Simulation(
+        load(addresses[0], WORLD),
+        load(addresses[1], PARAMETERS),
+        load(addresses[2], TAPE),
+        load(addresses[3], MEMORY),
+        load(addresses[4], MOTION),
+    )
 
 
 def make_tape(nq: int, nv: int, ops: int, contacts: int, directions: int, limits: int) -> Tape:

@@ -2,45 +2,27 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from dexengines.kernels import entry
 from dexengines.lcp.distance import separation
-from dexengines.lcp.dynamics import Motion, inertia_and_bias, kinematics
-from dexengines.lcp.record import FITS, Memory, Parameters, Tape, World
-from dexengines.lcp.reference import by_reference
+from dexengines.lcp.dynamics import inertia_and_bias, kinematics
+from dexengines.lcp.record import FITS, refer
 from dexengines.lcp.step import advance
 
 
-class Simulation(NamedTuple):
-    """Data that a simulation reads and writes besides its state."""
-
-    world: World
-    parameters: Parameters
-    tape: Tape
-    memory: Memory
-    motion: Motion
-
-
-@entry
-def refer(simulation):
-    """Return a reference to a simulation, which must outlive it; see :mod:`.reference`."""
-    return by_reference(simulation)
-
-
 @entry(nogil=True)  # so that scenes can roll concurrently
-def roll(simulation, q, v, tau, dt, counts, extremes, qs, vs):
+def roll(addresses, q, v, tau, dt, counts, extremes, qs, vs):
     """Advance by as many steps as tau (T, V) has rows.
 
     Args:
-        simulation: result of :func:`refer`.
+        addresses: (5,), see :class:`.record.Simulation`.
         qs: (T + 1, Q), vs: (T + 1, V) states after every step, written from row 1 on.
 
     Returns:
         ``FITS``; or the reason why a step did not finish.
     """
+    simulation = refer(addresses)
     for k in range(tau.shape[0]):
         status = advance(simulation, q, v, tau[k], dt, counts, extremes, k)
         if status != FITS:
@@ -51,9 +33,10 @@ def roll(simulation, q, v, tau, dt, counts, extremes, qs, vs):
 
 
 @entry
-def gaps_at(simulation, q, out):
+def gaps_at(addresses, q, out):
     """Write lower bounds of the distances of all pairs at q to ``out`` (P,); where they overlap,
     the negative depth."""
+    simulation = refer(addresses)
     world, m = simulation.world, simulation.motion
     kinematics(world.tree, q, m)
     shapes = world.shapes
@@ -64,8 +47,9 @@ def gaps_at(simulation, q, out):
 
 
 @entry
-def energy_at(simulation, q, v):
+def energy_at(addresses, q, v):
     """Return kinetic and potential energy [J]."""
+    simulation = refer(addresses)
     tree, mass, m = simulation.world.tree, simulation.parameters.mass, simulation.motion
     kinematics(tree, q, m)
     inertia_and_bias(tree, mass, v, m)

@@ -11,8 +11,6 @@ from dexengines.lcp.dynamics import solve_mass
 from dexengines.lcp.features import gap_of_features
 from dexengines.lcp.vectors import cross, divide, dot, fill, put
 
-TARGET = 1e-5
-"""Gap that a resting contact keeps [m]."""
 SLIP = 1e-7
 """Sliding speed above which friction directions follow the slip [m/s]."""
 SLIDING = -1
@@ -36,6 +34,8 @@ class Rows(NamedTuple):
     """(n,) impulses, zero until solved for [N s]."""
     gap: np.ndarray
     """(n,) of normal rows [m], zero on friction rows."""
+    rest: np.ndarray
+    """(n,) gap that a resting contact keeps [m], zero on friction rows and those of joint limits."""
     mu: np.ndarray
     """(n,) friction coefficient of friction rows, zero on normal rows."""
     owner: np.ndarray
@@ -108,7 +108,8 @@ def _least(n):
 
 @inner
 def _contact_rows(world, friction, tape, m, slips, decide, rows):
-    """Write the normal and friction rows of the contacts: J (zero before), gap, mu, owner, place.
+    """Write the normal and friction rows of the contacts: J (zero before), gap, rest (zero before), mu,
+    owner, place.
 
     Args:
         m: poses and axes.
@@ -134,7 +135,7 @@ def _contact_rows(world, friction, tape, m, slips, decide, rows):
         rows.gap[r] = gap_of_features(
             feature[2], feature[3], tape.data[k], m.R[ba], m.p[ba], m.R[bb], m.p[bb], n, c
         )
-        rows.mu[r], rows.owner[r] = 0.0, -1
+        rows.rest[r], rows.mu[r], rows.owner[r] = shapes.rest[feature[4]], 0.0, -1
         pair_row(tree, m.S, ba, bb, rows.place[r], rows.J[r])
         r += 1
         coefficient = friction[shapes.friction_of[feature[4]]]
@@ -224,6 +225,7 @@ def make_rows(world, par, tape, m, q, slips, span, limit, decide):
         np.empty(n),
         np.zeros(n),
         np.empty(n),
+        np.zeros(n),
         np.empty(n),
         np.empty(n, np.int64),
         np.empty((n, 6)),
@@ -252,10 +254,8 @@ def move_right_hand_side(rows, velocity, h):
     """b = J v* plus, on normal rows, the speed at which the gap may still close within h."""
     impact_right_hand_side(rows, velocity)
     for i in range(rows.b.size):
-        if rows.owner[i] < 0:
-            target = TARGET if i < rows.contacts else 0.0
-            if rows.gap[i] > target:
-                rows.b[i] += (rows.gap[i] - target) / h
+        if rows.owner[i] < 0 and rows.gap[i] > rows.rest[i]:
+            rows.b[i] += (rows.gap[i] - rows.rest[i]) / h
 
 
 @inner

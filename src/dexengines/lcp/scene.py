@@ -32,7 +32,7 @@ class LcpScene(Scene):
     """
 
     engine = "lcp"
-    continuous = True
+    continuous = bounces = True
     lacks = (
         *JOINTS, "adhesion", "flexible body", "body moved from outside", "height field",
         "signed distance field", "ellipsoid", "inertia that changes with the pose", "moving plane",

@@ -12,12 +12,19 @@ from numpy.typing import ArrayLike
 from scipy.spatial import ConvexHull, QhullError
 
 from dexengines.errors import EngineError
+from dexengines.kernels import tuple_type
 
 INSIDE = 1e-4
 """Share of a hull's size by which a corner may lie inside it, as through rounding."""
 FLAT = 1e-6
 """Share of a hull's size by which corners of one face may lie off its plane; compiled models keep
 meshes in single precision."""
+REST = 1e-5
+"""Gap that a resting contact keeps [m], if neither geometry is small."""
+REST_OF_SIZE = 0.01
+"""Largest share of the smaller geometry's least half extent that it is."""
+LEAST_REST = 2e-6
+"""Smallest gap at rest, above the floor at which pairs are found to hit [m]."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +150,11 @@ class Shapes(NamedTuple):
     """(P,) entry of the parameters' friction of a pair."""
     restitution_of: np.ndarray
     """(P,) geometry whose restitution a pair uses."""
+    rest: np.ndarray
+    """(P,) gap that a pair keeps at rest [m], see :data:`REST`."""
+
+
+SHAPES = tuple_type(Shapes, "l1 f1 f1 f1 f2 b1 f2 l1 f2 l1 f2 l1 l1 l1 l2 f2 f1 l2 l1 l1 f1")
 
 
 class _Hull(NamedTuple):
@@ -220,6 +232,14 @@ def _hull(g: Geometry) -> _Hull:
     return _Hull(vertices, faces, sorted(edges))
 
 
+def _half(g: Geometry, hull: _Hull) -> float:
+    """Return the least half extent of a geometry [m], infinite for a plane."""
+    if g.plane is not None:
+        return np.inf
+    widths = [offset - float(np.min(hull.vertices @ n)) for n, offset, _ in hull.faces]
+    return min([g.radius + 0.5 * w for w in widths] + [g.radius + g.disc] * (len(hull.vertices) <= 2))
+
+
 def pack(
     geometries: Sequence[Geometry], bodies: dict[str, int], pairs: np.ndarray, friction_of: np.ndarray
 ) -> Shapes:
@@ -256,6 +276,7 @@ def pack(
     ).reshape(-1, 3)
     reach = [np.linalg.norm(h.vertices - c, axis=1).max() for h, c in zip(hulls, centre, strict=True)]
     restitution = np.array([g.restitution for g in geometries])
+    half = [_half(g, h) for g, h in zip(geometries, hulls, strict=True)]
     pairs = np.array(
         [(b, a) if geometries[b].plane is not None else (a, b) for a, b in pairs], np.int64
     ).reshape(-1, 2)
@@ -282,5 +303,6 @@ def pack(
         reach=np.hypot(np.array(reach, float), disc) + radius,
         pairs=pairs,
         friction_of=friction_of,
+        rest=np.clip([REST_OF_SIZE * min(half[a], half[b]) for a, b in pairs], LEAST_REST, REST),
         restitution_of=np.array([a if restitution[a] >= restitution[b] else b for a, b in pairs], np.int64),
     )

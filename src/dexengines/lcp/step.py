@@ -361,7 +361,7 @@ def advance(simulation, q, v, tau, dt, counts, extremes, control):
     """Advance q and v by one step of dt under the generalised forces tau.
 
     Args:
-        simulation: reference to a :class:`.roll.Simulation`.
+        simulation: a :class:`.record.Simulation` of references.
         control: index of tau among the controls of a rollout.
 
     Returns:

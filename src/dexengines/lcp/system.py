@@ -13,10 +13,10 @@ import numpy as np
 from dexengines.collision import Pair, body_name, touching_bodies
 from dexengines.errors import EngineError
 from dexengines.features import FORCES, refuse
+from dexengines.kernels import Stored
 from dexengines.lcp import record as s
 from dexengines.lcp.dynamics import make_motion, make_tree
-from dexengines.lcp.reference import Reference
-from dexengines.lcp.roll import Simulation, energy_at, gaps_at, refer, roll
+from dexengines.lcp.roll import energy_at, gaps_at, roll
 from dexengines.lcp.shapes import Geometry, pack
 
 JOINTS = ("ball joint", "equality constraint", "tendon with a stop", "dry tendon friction")
@@ -104,7 +104,8 @@ class LcpSystem:
         self.time = 0.0
         """Simulated time [s]."""
         self.motion = make_motion(self.world.tree)
-        self._held: Simulation | None = None
+        self._stored: list[Stored | None] = [None] * len(s.KINDS)
+        self._addresses = np.zeros(len(s.KINDS), np.int64)
         self._after = np.empty((2, model.nq)), np.empty((2, model.nv))
         self.memory: s.Memory | None = None
         self.forget()
@@ -142,19 +143,20 @@ class LcpSystem:
         other = copy.copy(self)
         other.q, other.v, other.tau = self.q.copy(), self.v.copy(), self.tau.copy()
         other.motion = make_motion(self.world.tree)
-        other._held, other._after, other.memory = None, tuple(x.copy() for x in self._after), None
+        other._stored, other._addresses = [None] * len(s.KINDS), self._addresses.copy()
+        other._after, other.memory = tuple(x.copy() for x in self._after), None
         other.forget()
         other._tape(len(self.tape.op), len(self.tape.feature))
         return other
 
-    def reference(self) -> Reference:
-        """Return the reference to the :class:`.roll.Simulation` that kernels take; it is renewed
-        when one of its parts was replaced."""
+    def reference(self) -> np.ndarray:
+        """Return the addresses (5,) of the :class:`.record.Simulation` that kernels take."""
         parts = self.world, self.parameters, self.tape, self.memory, self.motion
-        if self._held is None or any(x is not y for x, y in zip(self._held, parts, strict=True)):
-            self._held = Simulation(*parts)
-            self._reference = refer(self._held)
-        return self._reference
+        for k, (part, kind, stored) in enumerate(zip(parts, s.KINDS, self._stored, strict=True)):
+            if stored is None or stored.value is not part:  # it was replaced
+                self._stored[k] = Stored(part, kind)
+                self._addresses[k] = self._stored[k].address
+        return self._addresses
 
     def step(self, *, dt: float | None = None) -> None:
         """Advance by one time step under gravity and ``tau``.

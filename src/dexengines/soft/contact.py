@@ -71,8 +71,6 @@ class Meeting:
     """Array sizes of the near set; None: sizes for two bodies that touch, and for eight pairs. The
     wrench is NaN where more pairs are near; derivatives other than those of wrenches by motion,
     friction and stiffness are NaN where there are more blocks or planes."""
-    roomy: float = 1.0
-    """Share of the states in which two bodies touch that fit the initial room."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +141,7 @@ class SoftContact:
         made = [self._meeting(model, m) for m in meetings]
         self._pairs: list[np.ndarray] = [pairs for pairs, _, _ in made]
         self._cuts: list[Cuts | None] = [cut for _, _, cut in made]
-        self._roomy = tuple((m.room, m.roomy) for m in meetings)
+        self._given_rooms = [m.room for m in meetings]
         self.slots = [self._first_slots(*row) for row in zip(meetings, made, strict=True)]
         """Number of near pairs of a meeting that fit, None where all pairs have their place."""
         self._ground_links = [self._link(model, g.surface) for g in grounds]
@@ -205,12 +203,12 @@ class SoftContact:
         """Array sizes of the near set of every meeting, None for dense ones; computed on first use,
         as forces alone need the number of pairs only."""
         result = []
-        for slots, (room, share), pairs, cut, d in zip(
-            self.slots, self._roomy, self._pairs, self._cuts, self.meetings, strict=True
+        for slots, room, pairs, cut, d in zip(
+            self.slots, self._given_rooms, self._pairs, self._cuts, self.meetings, strict=True
         ):
             if slots is not None and room is None:
                 eps = np.stack([d.params.eps1, d.params.eps2, d.params.eps3], axis=1)
-                room = sizing.room_for(d.a, d.b, pairs, eps, cut, share)
+                room = sizing.room_for(d.a, d.b, pairs, eps, cut)
             result.append(None if slots is None else room)
         return tuple(result)
 

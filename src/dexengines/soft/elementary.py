@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+
+from dexengines.kernels import inner
 
 LEAST = -200.0
 """Least exponent: e^x of it is negligible, and products of such numbers are not subnormal, which is
@@ -35,7 +36,7 @@ def _power_of_two(typing_context, shifted):
     return types.float64(types.float64), generate
 
 
-@numba.njit(error_model="numpy")
+@inner
 def _exp(x):
     """Return exp(x) for x ≤ 0."""
     x = x if x > LEAST else LEAST
@@ -58,14 +59,14 @@ def _exp(x):
     return s * _power_of_two(shifted)
 
 
-@numba.njit(error_model="numpy")
+@inner
 def exps(x, y):
     """Write exp(x), x ≤ 0, to y."""
     for k in range(len(x)):
         y[k] = _exp(x[k])
 
 
-@numba.njit(error_model="numpy")
+@inner
 def onsets(depth, e, onset):
     """Write log(1 + exp(depth)) to ``onset``, and exp(−|depth|) to ``e``."""
     for k in range(len(depth)):
@@ -96,7 +97,7 @@ def onsets(depth, e, onset):
         onset[k] += d if d > 0.0 else 0.0
 
 
-@numba.njit(error_model="numpy")
+@inner
 def left(u, window):
     """Return the factor of a share e^(−u), see :func:`.scm.left`."""
     s = min((u - window[0]) / (window[1] - window[0]), 1.0)
@@ -104,7 +105,7 @@ def left(u, window):
     return t * t * t * (1.0 + s * (3.0 + 6.0 * s)) if s > 0.0 else 1.0
 
 
-@numba.njit(error_model="numpy", fastmath=FAST)
+@inner(fastmath=FAST)
 def _total(x, first, last):
     total = 0.0
     for k in range(first, last):
@@ -112,7 +113,7 @@ def _total(x, first, last):
     return total
 
 
-@numba.njit(error_model="numpy", fastmath=FAST)
+@inner(fastmath=FAST)
 def dot(x, y, first, last):
     """Return the dot product of a span of two arrays."""
     total = 0.0
@@ -121,7 +122,7 @@ def dot(x, y, first, last):
     return total
 
 
-@numba.njit(error_model="numpy")
+@inner
 def faded(logits, shares, first, last, window):
     """Fade out the shares, exponentials of logits ≤ 0, beyond the start of ``window``; return their
     sum."""

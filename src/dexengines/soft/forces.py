@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numba
 import numpy as np
 from jax import Array
 from jax.custom_derivatives import SymbolicZero
 
+from dexengines.kernels import inner
 from dexengines.soft import law, near
 from dexengines.soft.foreign import (
     FRAME_ARGUMENTS,
@@ -27,8 +27,7 @@ from dexengines.soft.foreign import (
     register,
     size,
 )
-from dexengines.soft.jacobian import BY_FRICTION, BY_STIFFNESS, WIDTH, by_motion
-from dexengines.soft.jacobian import scratch as scratch_of
+from dexengines.soft.jacobian import BY_FRICTION, BY_STIFFNESS, WIDTH, by_motion, scratch as scratch_of
 from dexengines.soft.scm import ContactParams, Cuts, Dissipation, paper_dissipation, smooth_dissipation
 from dexengines.soft.tables import Clouds
 
@@ -61,12 +60,12 @@ class Contact(NamedTuple):
     """(S,) soft distance [m]"""
 
 
-@numba.njit(error_model="numpy")
+@inner
 def _nothing(results, distance):
     results[0][:], results[1][:], results[2][:], results[3][:] = 0.0, 0.0, 0.0, distance
 
 
-@numba.njit(error_model="numpy")
+@inner
 def _unknown(wrench, jacobian):
     """Fill results with NaN, as the near set is incomplete."""
     wrench[:] = np.nan
@@ -74,7 +73,7 @@ def _unknown(wrench, jacobian):
         jacobian[:] = np.nan
 
 
-@numba.njit(error_model="numpy")
+@inner
 def _longer(into, points, edges):
     """Return the same scratch, or one that is just long enough: pages of larger ones would be new
     at every call."""
@@ -83,7 +82,7 @@ def _longer(into, points, edges):
     return law.store(points, edges)
 
 
-@numba.njit(error_model="numpy", cache=True)
+@inner
 def _meet(of, pairs, at, law_of, results, jacobian):
     """Write the contact of all pairs of one meeting, and Jacobians unless ``jacobian`` is None; see
     :func:`meet`."""
@@ -137,7 +136,7 @@ def _meet(of, pairs, at, law_of, results, jacobian):
         number += 1
 
 
-@numba.njit
+@inner
 def _of_one(x, y, batch, k, real, width):
     """Return the arguments of :func:`_meet` for the k-th of a batch, without the Jacobians."""
     of = near.clouds(x, 0, batch, k, real, width), near.clouds(x, 6, batch, k, real, width)
@@ -161,39 +160,47 @@ def _of_one(x, y, batch, k, real, width):
     return of, array2(x[12], batch, k, np.int32, 4), at, law_of, results
 
 
-@numba.njit
-def _meet_batch(frame: int, real: type, width: int, jacobian: int | None) -> None:
-    """Compute :func:`_meet` for a batch, as called by XLA; ``width``: bytes of a number;
-    ``jacobian``: index of the result for Jacobians."""
+@inner
+def _meet_batch(frame: int, real: type, width: int) -> None:
+    """Compute :func:`_meet` for a batch, as called by XLA; ``width``: bytes of a number."""
     if asked_for_version(frame):
         return
     x, y = buffers(frame, FRAME_ARGUMENTS), buffers(frame, FRAME_RESULTS)
     batch = leading(y[0], 1)
     for k in range(size(batch)):
         of, pairs, at, law_of, results = _of_one(x, y, batch, k, real, width)
-        if jacobian is None:  # known when compiled
-            _meet(of, pairs, at, law_of, results, None)
-        else:
-            _meet(of, pairs, at, law_of, results, array3(y[jacobian], batch, k, real, width))
+        _meet(of, pairs, at, law_of, results, None)
+
+
+@inner
+def _move_batch(frame: int, real: type, width: int) -> None:
+    """Compute the same with Jacobians, a kernel of its own, as they take long to compile."""
+    if asked_for_version(frame):
+        return
+    x, y = buffers(frame, FRAME_ARGUMENTS), buffers(frame, FRAME_RESULTS)
+    batch = leading(y[0], 1)
+    for k in range(size(batch)):
+        of, pairs, at, law_of, results = _of_one(x, y, batch, k, real, width)
+        _meet(of, pairs, at, law_of, results, array3(y[5], batch, k, real, width))
 
 
 def _meet_single(frame: int) -> int:
-    _meet_batch(frame, np.float32, 4, None)
+    _meet_batch(frame, np.float32, 4)
     return 0
 
 
 def _meet_double(frame: int) -> int:
-    _meet_batch(frame, np.float64, 8, None)
+    _meet_batch(frame, np.float64, 8)
     return 0
 
 
 def _move_single(frame: int) -> int:
-    _meet_batch(frame, np.float32, 4, 5)
+    _move_batch(frame, np.float32, 4)
     return 0
 
 
 def _move_double(frame: int) -> int:
-    _meet_batch(frame, np.float64, 8, 5)
+    _move_batch(frame, np.float64, 8)
     return 0
 
 

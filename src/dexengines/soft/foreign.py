@@ -19,6 +19,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.unsafe.ndarray import to_fixed_tuple
 
+from dexengines.kernels import EntryCompiler, inner
+
 FRAME_EXTENSION, FRAME_ARGUMENTS, FRAME_RESULTS = 1, 5, 10
 LIST_SIZE, LIST_ITEMS = 2, 4
 BUFFER_DATA, BUFFER_RANK, BUFFER_DIMENSIONS = 3, 4, 5
@@ -41,7 +43,7 @@ def pointer(typing_context, address):
     return types.voidptr(types.int64), generate
 
 
-@numba.njit
+@inner
 def asked_for_version(frame: int) -> bool:
     """Answer XLA's request for the version; return whether it was one."""
     words = carray(pointer(frame), 16, np.int64)
@@ -55,14 +57,14 @@ def asked_for_version(frame: int) -> bool:
     return True
 
 
-@numba.njit
+@inner
 def buffers(frame: int, first: int) -> np.ndarray:
     """Return the addresses of the buffers of the arguments or the results, by a frame's list."""
     words = carray(pointer(frame), 16, np.int64)
     return carray(pointer(words[first + LIST_ITEMS]), words[first + LIST_SIZE], np.int64)
 
 
-@numba.njit
+@inner
 def leading(buffer: int, rank: int) -> np.ndarray:
     """Return the dimensions that ``vmap`` has put before an array's own ``rank`` ones."""
     words = carray(pointer(buffer), 6, np.int64)
@@ -71,7 +73,7 @@ def leading(buffer: int, rank: int) -> np.ndarray:
     ]
 
 
-@numba.njit
+@inner
 def place(buffer: int, rank: int, batch: np.ndarray, k: int, size: int) -> tuple[int, np.ndarray]:
     """Return a pointer to an array for the k-th of a batch, and its own dimensions.
 
@@ -100,7 +102,7 @@ def _array_of(rank: int) -> Any:
     """Return a kernel that gives an array with ``rank`` axes for the k-th of a batch; see
     :func:`place`."""
 
-    @numba.njit
+    @inner
     def array(buffer, batch, k, kind, size):
         at, d = place(buffer, rank, batch, k, size)
         return carray(at, to_fixed_tuple(d, rank), kind)
@@ -111,7 +113,7 @@ def _array_of(rank: int) -> Any:
 array1, array2, array3, array4, array5 = map(_array_of, range(1, 6))
 
 
-@numba.njit
+@inner
 def size(batch: np.ndarray) -> int:
     """Return the number of entries of a batch."""
     count = 1
@@ -135,7 +137,7 @@ def register(name: str, handlers: dict[str, Any], dtype: np.dtype) -> str:
             ctypes.py_object,
             [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p],
         )
-        compiled = numba.cfunc(HANDLER, cache=True)(handlers[dtype.name])
+        compiled = numba.cfunc(HANDLER, cache=True, pipeline_class=EntryCompiler)(handlers[dtype.name])
         _handlers.append(compiled)
         jax.ffi.register_ffi_target(name, capsule(compiled.address, None, None), platform="cpu")
         _registered.add(name)

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
+from dexengines.kernels import inner
 from dexengines.soft.law import (
     DEPTH,
     EPS1,
@@ -51,13 +51,13 @@ BY_VELOCITY, SLOPES, FORCE, RUB = 3, 6, 7, 8
 """Rows of a point, after three of ∂f/∂y: ∂f/∂V, ∂Φ/∂y, f, ∂f/∂μ."""
 
 
-@numba.njit(error_model="numpy")
+@inner
 def scratch():
     """Return scratch: sums of both sides, numbers of one point and of one of its planes."""
     return np.empty((15, 6)), np.empty((15, 6)), np.empty((9, 3)), np.empty((5, 3))
 
 
-@numba.njit(error_model="numpy")
+@inner
 def _point(other, n, c, kind, points, edges, planes, begins, known, e):
     """Write the derivatives of a point, in the planes' frame, to ``known``; ``e`` is scratch.
 
@@ -109,7 +109,7 @@ def _point(other, n, c, kind, points, edges, planes, begins, known, e):
         known[RUB, i] *= scale
 
 
-@numba.njit(error_model="numpy")
+@inner
 def _add(sums, first, w, y, known, row):
     """Add w Cᵀ A C, where A are three rows of ``known`` and C = (1, −[y]) maps a displacement, or a
     twist, to that of the place y."""
@@ -126,7 +126,7 @@ def _add(sums, first, w, y, known, row):
             )
 
 
-@numba.njit(error_model="numpy")
+@inner
 def _side(other, span, law, spin, of, sums, known, e):
     """Write the sums of the points of one side against planes ``other``, in whose frame they turn
     with the angular velocity ``spin``.
@@ -176,7 +176,7 @@ def _side(other, span, law, spin, of, sums, known, e):
                 sums[3 + i, 3 + m] -= both[i] * e[2, m]
 
 
-@numba.njit(error_model="numpy")
+@inner
 def _carry(x, R, p, e):
     """Transform a wrench from a frame with the pose (R, p) to the outer one, in place."""
     for i in range(3):
@@ -188,7 +188,7 @@ def _carry(x, R, p, e):
         x[3 + i] = e[1, i] + p[j] * e[0, k] - p[k] * e[0, j]
 
 
-@numba.njit(error_model="numpy")
+@inner
 def _carry_all(sums, R, p, e):
     for row in sums:
         _carry(row, R, p, e)
@@ -197,7 +197,7 @@ def _carry_all(sums, R, p, e):
             _carry(sums[first : first + 6, k], R, p, e)
 
 
-@numba.njit(error_model="numpy")
+@inner
 def _turn_along(sums, wrench, twist, into):
     """Add the change of a wrench by a displacement of both bodies that keeps their ``twist``."""
     for k in range(3):
@@ -213,7 +213,7 @@ def _turn_along(sums, wrench, twist, into):
                 into[row, 3 + m] -= s * (by[k] * twist[n] + by[3 + k] * twist[3 + n])
 
 
-@numba.njit(error_model="numpy")
+@inner
 def by_motion(bodies, frames, law, counts, spins, of, into):
     """Write the Jacobian (6, WIDTH) of a pair of bodies, after :func:`~dexengines.soft.law.feel`.
 

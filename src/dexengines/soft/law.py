@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
+from dexengines.kernels import inner
 from dexengines.soft.elementary import dot, exps, faded, left, onsets
 
 STIFFNESS, FRICTION, EPS1, EPS2, EPS3, SEPARATION, STICTION = range(7)
@@ -51,7 +51,7 @@ log(1 + exp(−φ/ε3)), v_n, ‖v_t‖² + v_s², d(r), −d′(r); :func:`_law
 forces and their slopes."""
 
 
-@numba.njit(error_model="numpy")
+@inner
 def twist_in(R, p, twist, own, other, result):
     """Write to ``result`` (6,) the twist of link ``own`` relative to ``other``, in that one's frame
     and about its origin."""
@@ -68,7 +68,7 @@ def twist_in(R, p, twist, own, other, result):
             result[half + k] = R[other, 0, k] * a + R[other, 1, k] * b + R[other, 2, k] * c
 
 
-@numba.njit(error_model="numpy")
+@inner
 def _see(rows, m, R, p, twist, points, n):
     """Write place and velocity of a point in the planes' frame, in which its own has the pose (R,
     p) and the ``twist``.
@@ -86,7 +86,7 @@ def _see(rows, m, R, p, twist, points, n):
     points[V + 2, n] = twist[2] + twist[3] * y - twist[4] * x
 
 
-@numba.njit(error_model="numpy")
+@inner
 def _look_at(other, planes, first, last, scale, points, n, logits, phi):
     """Write logits and φ of the planes ``other[planes[first:last]]`` that a point meets."""
     x, y, z = points[Y, n], points[Y + 1, n], points[Y + 2, n]
@@ -101,7 +101,7 @@ def _look_at(other, planes, first, last, scale, points, n, logits, phi):
         logits[k] = (nearest - logits[k]) * scale
 
 
-@numba.njit(error_model="numpy")
+@inner
 def _brakes(speed, scale, kind, brake, slope):
     """Write d(r), and −d′(r) as the implicit step takes it, of r = scale · speed.
 
@@ -127,26 +127,26 @@ def _brakes(speed, scale, kind, brake, slope):
         slope[k] = s if s < 1.0 else 1.0
 
 
-@numba.njit(error_model="numpy")
+@inner
 def _times(x, y):
     for k in range(len(y)):
         x[k] *= y[k]
 
 
-@numba.njit(error_model="numpy")
+@inner
 def _rises(depth, tail):
     """Replace exp(−|depth|) by σ(depth)."""
     for k in range(len(depth)):
         tail[k] = (1.0 if depth[k] >= 0.0 else tail[k]) / (1.0 + tail[k])
 
 
-@numba.njit(error_model="numpy")
+@inner
 def _drags(load, square, drag):
     for k in range(len(load)):
         drag[k] = load[k] / math.sqrt(square[k])
 
 
-@numba.njit(error_model="numpy")
+@inner
 def _pushes(load, drag, speed, friction):
     """Replace ``speed`` by the forces along the normals: the load, and the part of friction that
     the mean drag leaves out."""
@@ -154,7 +154,7 @@ def _pushes(load, drag, speed, friction):
         speed[k] = load[k] + friction * drag[k] * speed[k]
 
 
-@numba.njit(error_model="numpy")
+@inner
 def _laws(edges, count, c, window, kind):
     """Apply the force law without k and ε3 to ``edges``, which hold share, −φ/ε3, v_n and
     ‖v_t‖² + v_s²."""
@@ -185,7 +185,7 @@ def _laws(edges, count, c, window, kind):
     _pushes(load, brake, speed, c[FRICTION])
 
 
-@numba.njit(error_model="numpy")
+@inner
 def _keep(other, span, e, whole, c, of):
     """Keep only planes with a share, of points with a share; normalise the shares of points and
     write the input of :func:`_laws`. Return the number of edges."""
@@ -216,7 +216,7 @@ def _keep(other, span, e, whole, c, of):
     return e
 
 
-@numba.njit(error_model="numpy")
+@inner
 def _gather_up(other, R, span, c, of):
     """Sum the planes' effects on points after :func:`_laws`, in axes in which the planes' frame has
     the axes R; return mean distance and mean load."""
@@ -262,7 +262,7 @@ def _gather_up(other, R, span, c, of):
     return distance, mean_load
 
 
-@numba.njit(error_model="numpy")
+@inner
 def _sum_up(sign, R, p, of, shift, sums):
     """Add the response of a span of points to ``sums``, in a frame in which the planes' one has the
     pose (R, p): the wrench, that of the mean normal, K, D, in rows of six, and a row of scratch."""
@@ -313,7 +313,7 @@ def _sum_up(sign, R, p, of, shift, sums):
         )
 
 
-@numba.njit(error_model="numpy")
+@inner
 def _finish(sums, shift, results, at):
     """Write the pair's sums to the results' row ``at``: K less the mean normal's part, both
     matrices whole."""
@@ -324,7 +324,7 @@ def _finish(sums, shift, results, at):
             results[2][at, i, j] = results[2][at, j, i] = sums[8 + i, j]
 
 
-@numba.njit(error_model="numpy")
+@inner
 def store(points, edges):
     """Return scratch for a number of points and of edges, a point with one of its planes."""
     return (
@@ -335,7 +335,7 @@ def store(points, edges):
     )
 
 
-@numba.njit(error_model="numpy")
+@inner
 def gather(bodies, found, moving, eps1, into, at):
     """Collect candidates within the limit and the planes that they meet.
 
@@ -367,7 +367,7 @@ def gather(bodies, found, moving, eps1, into, at):
     return n, e
 
 
-@numba.njit(error_model="numpy")
+@inner
 def feel(bodies, frames, law, counts, of, into):
     """Write the contact of a pair of bodies.
 

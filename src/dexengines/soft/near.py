@@ -20,10 +20,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numba
 import numpy as np
 from jax import Array
 
+from dexengines.kernels import entry, inner
 from dexengines.soft.foreign import (
     FRAME_ARGUMENTS,
     FRAME_RESULTS,
@@ -114,7 +114,7 @@ def cuts(points: int, tolerance: float, depth: float) -> Cuts:
     return Cuts(*(Window(start, start + FADING) for start in (share, deep, force)))
 
 
-@numba.njit(error_model="numpy")
+@inner
 def _met(rows, items, first, last, x, y, z, squared, d2, found, at):
     """Write the planes that a point meets to ``found`` from ``at`` on; return the least and the
     largest distance from them, and their number.
@@ -142,7 +142,7 @@ def _met(rows, items, first, last, x, y, z, squared, d2, found, at):
     return low, high, count - at
 
 
-@numba.njit(error_model="numpy")
+@inner
 def _look(cloud, frame, other, voxels, far, scratch):
     """Find candidates among the points of a cloud: lower bounds of their distances from the other
     body, and the planes that they meet.
@@ -207,14 +207,14 @@ def _look(cloud, frame, other, voxels, far, scratch):
     return best, count, met
 
 
-@numba.njit(error_model="numpy")
+@inner
 def _longer(x, least):
     y = np.empty(2 * least, np.int32)
     y[: len(x)] = x
     return y
 
 
-@numba.njit(error_model="numpy")
+@inner
 def _take(rows, other, found, first, into):
     """Write candidates nearer than a limit, and their planes, into blocks from ``first`` on; return
     the numbers of both that are needed."""
@@ -248,7 +248,7 @@ def _take(rows, other, found, first, into):
     return (taken + BLOCK - 1) // BLOCK, most
 
 
-@numba.njit(error_model="numpy")
+@inner
 def pose_in(R, p, own, other, R_rel, p_rel):
     """Write the pose of link ``own`` in the frame of ``other`` to the last two."""
     for k in range(3):
@@ -260,7 +260,7 @@ def pose_in(R, p, own, other, R_rel, p_rel):
             )
 
 
-@numba.njit(error_model="numpy")
+@inner
 def scratch_for(rows, other):
     """Return scratch of :func:`candidates` for one side: points, bounds of their distances, begin
     of their planes, squared distances."""
@@ -269,7 +269,7 @@ def scratch_for(rows, other):
     return whole[0], real[0], whole[1], real[1]
 
 
-@numba.njit(error_model="numpy")
+@inner
 def candidates(of, met, which, law, relative, scratch):
     """Find the candidates of two bodies.
 
@@ -310,7 +310,7 @@ def candidates(of, met, which, law, relative, scratch):
     return best + spread, count_a, count_b, (met_a, met_b)
 
 
-@numba.njit(error_model="numpy")
+@inner
 def found(counts, limit, scratch, met):
     """Return for both sides the number of candidates, the limit of their distance, their points,
     bounds of distances, begins of their planes, and planes."""
@@ -325,7 +325,7 @@ def found(counts, limit, scratch, met):
     )
 
 
-@numba.njit(error_model="numpy")
+@inner
 def between(R, p, a, b, g, h):
     """Return the squared distance of the centres of the balls around two bodies with voxels g and h
     on the links a and b."""
@@ -339,7 +339,7 @@ def between(R, p, a, b, g, h):
     return gap
 
 
-@numba.njit(error_model="numpy", cache=True)
+@entry
 def search_all(of, pairs, at, eps, far, results):
     """Write the near set of all pairs of one meeting; see :func:`search`."""
     (R, p), (pair, points, planes, slot, sign, which_points, which_planes, need) = at, results
@@ -377,7 +377,7 @@ def search_all(of, pairs, at, eps, far, results):
         need[2] = max(need[2], most_a, most_b)
 
 
-@numba.njit
+@inner
 def clouds(x, first, batch, k, real, width):
     """Return the tables of one side for the k-th of a batch, arguments from ``first`` on."""
     return (
@@ -390,7 +390,7 @@ def clouds(x, first, batch, k, real, width):
     )
 
 
-@numba.njit
+@inner
 def _all(frame: int, real: type, width: int) -> None:
     """Search for a batch, as called by XLA; ``width``: bytes of a number."""
     if asked_for_version(frame):

@@ -3,7 +3,9 @@ precision."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -32,9 +34,6 @@ from dexengines.soft.system import JOINTS, Ground, Meeting, SoftSystem, Surface,
 DISSIPATIONS = {"paper": paper_dissipation, "smooth": smooth_dissipation}
 LAW = ContactParams(v_d=0.1, v_s=2e-5)
 """Of a hand and an object of 6 cm, for scenes that shall not depend on weight and size."""
-ROOMY = 0.75
-"""Share of touching states that fit the initial array sizes, which cost time at every step and are
-enlarged as needed."""
 ALIKE = 4.0
 """Largest ratio of sizes in one group of pairs: the search tables of a group are made for its
 largest."""
@@ -154,7 +153,7 @@ class SoftScene(Scene):
             )
         meetings = [self._meeting(unions, pairs) for pairs in met.values()]
         return meetings, [
-            Ground(self._surface(unions[key], unions[key]), law, friction, height)
+            Ground(self._on_ground(unions[key]), law, friction, height)
             for (_, key), (law, friction, height) in grounds.items()
         ]
 
@@ -179,6 +178,17 @@ class SoftScene(Scene):
             self._clouds[key] = union(geoms, spacing)
         return Surface(geoms[0].name, body_name(self.model, geoms[0].body), self._clouds[key], 0.0)
 
+    def _on_ground(self, geoms: list[Geom]) -> Surface:
+        """Return geoms as points that a plane bears, their corners among them: the plane's normal is
+        that of all points, so that edges bear to their ends."""
+        surface = self._surface(geoms, geoms)
+        ends = np.concatenate([corners(g) @ g.R.T + g.p for g in geoms])
+        if not len(ends):
+            return surface
+        out = ends - surface.cloud.points.mean(axis=0)
+        edge = Cloud(ends, out / np.linalg.norm(out, axis=1, keepdims=True))
+        return dataclasses.replace(surface, cloud=cloud.joined(surface.cloud, edge))
+
     def _meeting(self, unions: dict, pairs: dict) -> Meeting:
         sides = [sorted({pair[k] for pair in pairs}) for k in (0, 1)]
         met: dict[tuple[int, int, int], list[Geom]] = {
@@ -194,7 +204,7 @@ class SoftScene(Scene):
         ]
         params = ContactParams(*map(np.array, zip(*laws, strict=True)))
         places = [(sides[0].index(x), sides[1].index(y), mu) for (x, y), (_, mu) in pairs.items()]
-        return Meeting(a, b, self._tolerance, params._replace(normal_weight=1.0), places, roomy=ROOMY)
+        return Meeting(a, b, self._tolerance, params._replace(normal_weight=1.0), places)
 
     @property
     def time(self) -> float:
@@ -360,6 +370,13 @@ def _boxes(hull: trimesh.Trimesh) -> Iterator[tuple[np.ndarray, np.ndarray, np.n
     T, extents = trimesh.bounds.oriented_bounds(hull)
     X = np.linalg.inv(T)
     yield X[:3, :3], X[:3, 3], 0.5 * extents
+
+
+def corners(shape: Geom) -> np.ndarray:
+    """Return the corners (I, 3) of a box or a mesh in its own frame."""
+    if shape.kind == "box":
+        return shape.size * np.array(list(itertools.product((-1.0, 1.0), repeat=3)))
+    return shape.vertices[ConvexHull(shape.vertices).vertices] if shape.kind == "mesh" else np.zeros((0, 3))
 
 
 def inside(shape: Geom, points: np.ndarray) -> np.ndarray:

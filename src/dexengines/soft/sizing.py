@@ -20,12 +20,9 @@ TRIES = 200
 """Random states tried; in most, bodies overlap deeply elsewhere."""
 
 
-def room_for(a: Clouds, b: Clouds, pairs: np.ndarray, eps: np.ndarray, cut: Cuts, share: float) -> Room:
+def room_for(a: Clouds, b: Clouds, pairs: np.ndarray, eps: np.ndarray, cut: Cuts) -> Room:
     """Return array sizes for the near set of two bodies that touch, point on point with opposite
     normals and turned at random, so that faces lie on faces.
-
-    Args:
-        share: share of such states that fit.
     """
     rng, small = np.random.default_rng(0), Room(1, 0, 0)
     needs = []
@@ -43,7 +40,7 @@ def room_for(a: Clouds, b: Clouds, pairs: np.ndarray, eps: np.ndarray, cut: Cuts
             touches += 1
             if touches == TOUCHES:
                 break
-    _, blocks, planes = MARGIN * np.quantile(needs, share, axis=0)
+    _, blocks, planes = MARGIN * np.max(needs, axis=0)
     return Room(min(len(pairs), NEARBY), rounded(min(len(pairs), TOUCHING) * blocks), rounded(planes))
 
 

@@ -40,6 +40,8 @@ STOP_RATE, STOP_ONSET, STOP_DAMPING = 4.0, 2e-4, 2.5
 """Of the joint limits: the rate √(k/I) times the time step, above what the linearly implicit step
 resolves, so that it ends the joint's motion; smoothing over the joint's range; damping over the
 time step."""
+SLOWEST = 1e-6
+"""Slip, far below stiction, under which sliding is not told from rest [m/s]."""
 
 
 class SystemData(NamedTuple):
@@ -175,7 +177,8 @@ class SoftSystem(SoftContact):
             (M + δt D + δt² K) Δv = δt (τ − c + Λ − δt K v)
 
         K and D are the symmetric, positive semidefinite part of the contact's stiffness and damping
-        (friction as a viscous force of its present strength), so that a Cholesky factor exists.
+        (friction as a viscous force of its present strength), so that a Cholesky factor exists. That
+        strength would make sliding friction grow by the share Δv/v, which :func:`_kept` takes back.
         """
         m, M, force, contact = self._forces(data, q, v)
         n = self.tree.num_joints
@@ -197,9 +200,32 @@ class SoftSystem(SoftContact):
             relative = m.twist[contact.link_b] - m.twist[contact.link_a]
             rate = jnp.einsum("pab,pb->pa", contact.stiffness, relative)
             force = force - dt * self.tree.generalized(m, self.on_links(contact._replace(wrench=rate)))
-        dv = dt * jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(A), force)
+        factor = jax.scipy.linalg.cho_factor(A)
+        dv = dt * jax.scipy.linalg.cho_solve(factor, force)
+        if contact is not None:
+            push = jnp.einsum("pab,pb->pa", contact.damping, relative)
+            floor = SLOWEST**2 * jnp.trace(contact.damping, axis1=1, axis2=2)
+            power = dt * (jnp.sum(push * relative, axis=1) + floor) + jnp.finfo(q.dtype).tiny
+            dv = dv + _kept(factor, dv, dt * jnp.einsum("pia,pa->ip", J, push), power)
         v = v + dv
         return self.tree.integrate(q, v, dt), v
+
+
+def _kept(factor: tuple[Array, bool], dv: Array, u: Array, power: Array) -> Array:
+    """Return the change (nv,) of Δv by which damping keeps its present force along the present slip,
+    since friction does not grow with speed.
+
+    A pair's impulse u = δt J D r, r its relative twist, changes in the step by the share u·Δv/P,
+    P = δt r·D r. How stiff it is, ρ = u·A⁻¹u/P, is near 0 where bodies slide freely and near 1 where
+    friction stops or holds them within the step, so that the change is needed.
+
+    Args:
+        factor: of A.
+        u: (nv, P)
+        power: (P,)
+    """
+    x = jax.scipy.linalg.cho_solve(factor, u)
+    return x @ ((1.0 - jnp.sum(u * x, axis=0) / power) * (dv @ u) / power)
 
 
 def _inertia(model: mujoco.MjModel) -> np.ndarray:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from scipy.spatial import cKDTree
 
+from dexengines.kernels import entry, inner
 from dexengines.soft.cloud import Cloud
 from dexengines.soft.scm import ABSENT_PLANE, ABSENT_POINT
 
@@ -140,7 +140,7 @@ def _ball(p: np.ndarray) -> np.ndarray:
     return np.array([*centre, np.linalg.norm(p - centre, axis=1).max()])
 
 
-@numba.njit(error_model="numpy")
+@inner
 def _within(x, y, z, half, p, of, count, squared, d2, found):
     """Write to ``found`` which of the first ``count`` planes of ``of`` a place in the box around
     (x, y, z) with half edges ``half`` can meet; return their number.
@@ -166,7 +166,7 @@ def _within(x, y, z, half, p, of, count, squared, d2, found):
     return kept
 
 
-@numba.njit(error_model="numpy", cache=True)
+@entry
 def _voxels(p, n, low, edge, shape, squared, distance):
     """Return for every voxel the planes (p, n) that a point in it can meet, none if it is too far,
     and the lower bound of its distance."""
@@ -225,7 +225,7 @@ def _voxels(p, n, low, edge, shape, squared, distance):
     return start, ordered, least
 
 
-@numba.njit(error_model="numpy", cache=True)
+@entry
 def _nearest_outside(p, n, low, high, squared, count):
     """Return the least distance from planes (p, n) on the faces of a box, at count × count places
     on each."""

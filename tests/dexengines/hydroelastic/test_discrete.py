@@ -1,4 +1,4 @@
-"""Velocity-level steps: rest, sliding, joint stops, growth of the arrays, rejected input."""
+"""Velocity-level steps: rest, growth of the arrays, rejected input."""
 
 import os
 import subprocess
@@ -23,18 +23,16 @@ from experiments.hydroelastic import systems
 SCHEMES = (SAP, LAGGED)
 
 
-def box_on_ground(
-    scheme: int, dt: float = 1e-3, friction: float = 0.5, modulus: float = 1e6
-) -> HydroelasticSystem:
+def box_on_ground(scheme: int) -> HydroelasticSystem:
     """A rigid box of 0.2 kg and 60 mm just above compliant ground."""
     spec = mujoco.MjSpec()
-    spec.option.timestep = dt
+    spec.option.timestep = 1e-3
     body = spec.worldbody.add_body(name="box", pos=(0.0, 0.0, 0.03))
     body.add_freejoint()
     body.explicitinertial = True
     body.mass, body.inertia, body.ipos = 0.2, (1.2e-4,) * 3, (0.0, 0.0, 0.0)
-    ground = Geometry("ground", "world", shapes.half_space(modulus, depth=0.05), friction, 0.01)
-    box = Geometry("box", "box", shapes.rigid(shapes.box((0.06, 0.06, 0.06), 1.0)), friction)
+    ground = Geometry("ground", "world", shapes.half_space(1e6, depth=0.05), 0.5, 0.01)
+    box = Geometry("box", "box", shapes.rigid(shapes.box((0.06, 0.06, 0.06), 1.0)), 0.5)
     return HydroelasticSystem(contactless(spec.compile()), [ground, box], scheme)
 
 
@@ -50,40 +48,6 @@ def test_a_box_comes_to_rest_and_its_weight_is_carried(scheme):
     assert system.data.qpos[2] == pytest.approx(0.03 - depth, abs=1e-7)
     assert np.abs(system.data.qvel).max() < 1e-5
     assert system.worst_residual <= TOLERANCE and system.unsolved == 0
-
-
-def test_a_sliding_box_stops_after_v2_over_2_mu_g():
-    system = box_on_ground(
-        LAGGED, modulus=1e8
-    )  # stiff: on soft ground the box leans forward, and its centre stops elsewhere
-    for _ in range(300):
-        system.step()
-    x0 = system.data.qpos[0]
-    system.data.qvel[0] = 0.4
-    track = []
-    for _ in range(300):
-        assert system.step() == SolveStatus.SOLVED
-        track.append(system.data.qpos[0] - x0)
-    # steps of the new velocity take half a step's way off; it rocks on after it has stopped: the
-    # mean counts
-    assert np.mean(track[150:]) == pytest.approx(0.4**2 / (2 * 0.5 * 9.81) - 0.4 * 1e-3 / 2, rel=0.02)
-
-
-def test_a_stop_holds_a_joint():
-    spec = mujoco.MjSpec()
-    spec.option.timestep = 1e-3
-    arm = spec.worldbody.add_body(name="arm")
-    arm.add_joint(
-        type=mujoco.mjtJoint.mjJNT_HINGE, axis=(0, 1, 0), limited=True, range=(-0.2, np.degrees(0.3))
-    )
-    spec.compiler.degree = True
-    arm.explicitinertial = True
-    arm.mass, arm.inertia, arm.ipos = 0.1, (1e-4,) * 3, (0.1, 0.0, 0.0)
-    system = HydroelasticSystem(contactless(spec.compile()), [])
-    upper = system.model.jnt_range[0, 1]
-    for _ in range(1000):
-        assert system.step() == SolveStatus.SOLVED
-    assert system.data.qpos[0] == pytest.approx(upper, abs=1e-3)
 
 
 def test_arrays_grow_when_faces_do_not_fit():

@@ -7,8 +7,7 @@ import pytest
 
 from dexengines.errors import EngineError
 from dexengines.lcp import gradient, record
-from dexengines.lcp.rows import TARGET
-from dexengines.lcp.shapes import Geometry, box, capsule, cylinder, plane, sphere
+from dexengines.lcp.shapes import REST, Geometry, box, capsule, cylinder, plane, sphere
 from dexengines.lcp.system import LcpSystem
 from experiments.lcp import systems as scenes
 from experiments.lcp.check import SubstepCheck
@@ -118,8 +117,8 @@ def test_a_cylinder_rolls_or_slides_down_a_slope_as_in_closed_form(friction):
     slope, length, dt = 0.1, 0.2, 0.01
     system = scenes.cylinders(1, RADIUS, length, dt=dt, friction=friction, slope=slope)
     normal, down = np.array([[np.sin(slope), 0.0, np.cos(slope)], [np.cos(slope), 0.0, -np.sin(slope)]])
-    system.q[:3], system.q[3:7] = (RADIUS + TARGET) * normal, (np.sqrt(0.5), np.sqrt(0.5), 0.0, 0.0)
-    check, speed, lever = SubstepCheck(system), [0.0], RADIUS + 0.5 * TARGET
+    system.q[:3], system.q[3:7] = (RADIUS + REST) * normal, (np.sqrt(0.5), np.sqrt(0.5), 0.0, 0.0)
+    check, speed, lever = SubstepCheck(system), [0.0], RADIUS + 0.5 * REST
     for _ in range(20):
         system.step()
         check.after_step()
@@ -205,24 +204,6 @@ def test_derivatives_of_rolling_and_sliding(check_derivatives):
         ):
             system.q[:], system.v[:] = start
             check_derivatives(system, np.zeros((10, 6)), {what: direction})
-
-
-def test_tumbling_cylinders_are_reproducible_and_gain_no_energy():
-    tracks = []
-    for _ in range(2):
-        system, rng = scenes.cylinders(3, 0.08, 0.1, dt=0.01), np.random.default_rng(1)
-        for i in range(3):
-            quat = rng.normal(size=4)
-            system.q[7 * i : 7 * i + 7] = 0.0, 0.05 * i, 0.3 + 0.4 * i, *(quat / np.linalg.norm(quat))
-        system.v[:] = rng.normal(size=18) * 2
-        check, start = SubstepCheck(system), system.energy()
-        for _ in range(30):
-            system.step()
-            check.after_step()
-            assert system.energy() <= start + 1e-9
-        assert check.smallest > 0.0
-        tracks.append(system.q.copy())
-    np.testing.assert_array_equal(*tracks)
 
 
 def test_cylinders_need_two_ends():

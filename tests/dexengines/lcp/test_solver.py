@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dexengines.errors import EngineError
 from experiments.lcp.random_problems import KINDS, independent_error, problem

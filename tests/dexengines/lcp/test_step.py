@@ -4,6 +4,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from dexengines import load
 from dexengines.errors import EngineError
 from dexengines.lcp import record
 from dexengines.lcp.shapes import box, plane, sphere
@@ -23,6 +24,15 @@ def test_boxes_stay_where_they_rest(count, dt):
     assert np.abs(system.q - q).max() <= 1e-10
     assert system.counts[record.SUBSTEPS] <= 1.01 * steps
     assert system.counts[record.UNSOLVED] == system.counts[record.OVERLAPS] == 0
+
+
+@pytest.mark.parametrize(("half", "gap"), [(5e-4, 5e-6), (5e-2, 1e-5)])
+def test_the_gap_at_rest_is_small_against_the_body(half, gap):
+    body = f"<body pos='0 0 {1.02 * half}'><freejoint/><geom type='box' size='{half} {half} {half}'/></body>"
+    xml = f"<mujoco><worldbody><geom type='plane' size='0 0 1'/>{body}</worldbody></mujoco>"
+    made = load(mujoco.MjModel.from_xml_string(xml), "lcp")
+    height = made.rollout(made.reset(), np.zeros((100, 0))).q[-1, 2]
+    assert height - half == pytest.approx(gap, rel=1e-3)
 
 
 @pytest.mark.parametrize("sides", (3, 4, 7))
@@ -101,16 +111,6 @@ def test_tumbling_boxes_never_meet_and_gain_no_energy():
     assert system.counts[record.UNSOLVED] == system.counts[record.OVERLAPS] == 0
 
 
-def test_a_thin_wall_stops_a_fast_ball():
-    system = scenes.boxes(1, gravity=0.0)
-    wall = box("wall", "world", (0.0005, 1, 1), (1.0, 0, 0))
-    system = LcpSystem(system.model, [wall, sphere("ball", "box0", 0.01)])
-    system.v[0] = 500.0
-    for _ in range(5):
-        system.step()
-    assert system.q[0] < 1.0 and abs(system.v[0]) < 1e-9
-
-
 def test_a_ball_set_in_motion_within_a_step_stops_at_the_next_one():
     """Only a contact force of the same step brings the last two within reach."""
     names = ("first", "second", "third")
@@ -150,16 +150,6 @@ def test_a_grip_that_is_strong_enough_holds_still(thickness):
     assert system.q[5] > 0.052
     assert system.q[5] - system.q[0] == pytest.approx(held, abs=1e-9)
     np.testing.assert_allclose(system.q[7:10], 0.0, atol=1e-9)
-
-
-def test_a_ball_rests_after_bouncing_ever_lower():
-    """Infinitely many bounces in finite time end below the speed that gravity gives within a
-    step."""
-    system = scenes.bouncing_ball(restitution=0.5, gravity=9.81)
-    system.q[0] = 0.15
-    for _ in range(100):
-        system.step()
-    assert abs(system.v[0]) < 1e-3 and 0.1 < system.q[0] < 0.1 + 2e-5
 
 
 def test_joint_limits_are_exact():

@@ -36,6 +36,13 @@ def test_points_of_primitives_lie_on_the_surface_and_cover_it(name):
     assert flux == pytest.approx(mesh.volume, rel=0.08)
 
 
+def test_points_on_the_end_of_a_cylinder_have_one_area_each():
+    """Friction of a spinning disc has a mean lever of 2/3 of the radius."""
+    points = cloud.cylinder(0.02, 0.04, 0.002).points
+    lever = np.hypot(*points[np.isclose(points[:, 2], 0.04), :2].T).mean()
+    assert lever == pytest.approx(2 / 3 * 0.02, rel=5e-3)
+
+
 def test_boxes_have_quads_along_edges_and_no_points_on_them():
     c = cloud.box((0.03, 0.02, 0.05), 0.01)
     on_faces = np.isclose(np.abs(c.points), [0.03, 0.02, 0.05]).sum(axis=1)
