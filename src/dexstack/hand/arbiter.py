@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 REMEMBERED = 1.0
 """Time for which a refused publisher is reported [s]."""
+
+
+def rank(name: str, owners: Sequence[str]) -> int:
+    """Return the rank of a publisher's node among ``owners`` in descending priority; 0 for all others."""
+    return len(owners) - list(owners).index(name) if name in owners else 0
 
 
 class Arbiter:

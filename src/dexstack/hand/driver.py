@@ -249,9 +249,9 @@ class HandDriver:
         result.result(timeout=10.0)
 
     def run(self) -> None:
-        """Turn until the ``with`` statement ends, then leave the hand limp."""
+        """Turn until the ``with`` statement or the program ends, then leave the hand limp."""
         try:
-            while not self._end.is_set():
+            while not self._end.is_set() and threading.main_thread().is_alive():
                 while not self._tasks.empty():
                     self._tasks.get()()
                 turn = self.turn(0.05)

@@ -6,9 +6,10 @@ import os
 from dataclasses import dataclass
 
 from dexstack.config import param
-from dexstack.errors import ConfigError
+from dexstack.errors import ConfigError, check_names
 from dexstack.hand.allegro.protocol import FINGERS, JOINTS
 from dexstack.model import HAND_NAMES
+from dexstack.model.mount import GravityParams
 
 CAN_INTERFACES = ("socketcan", "pcan", "udp_multicast", "virtual")
 SERIAL_INTERFACES = ("serial", "pty")
@@ -21,7 +22,7 @@ like the domain."""
 
 
 @dataclass(frozen=True)
-class HandParams:
+class HandParams(GravityParams):
     """Parameters of the hand node except those of the servo and of the bus."""
 
     hand: str = param("right", f"which hand: {HAND_NAMES}")
@@ -41,24 +42,12 @@ class HandParams:
         "publish vendor/joint_states too, and take joint_command also under the names of the vendor's "
         "driver, ah_joint00 … ah_joint33 (Allegro)",
     )
-    gravity: tuple[float, ...] = param(
-        (0.0, 0.0, -9.81),
-        "gravity in the hand's world, in which the palm is fixed [m/s²]; for a palm mounted at another angle",
-        -20.0,
-        20.0,
-    )
-    gravity_frame: str = param(
-        "",
-        "frame on /tf whose z axis points up, which gives the direction of gravity for a hand that turns; "
-        "empty: gravity",
-    )
     hold_time: float = param(60.0, "how long the hand holds after success [s]", 1.0, 3600.0)
     hold_temperature: int = param(60, "temperature of a sensor that ends holding [°C]", 20, 100)
     state_dir: str = param("", "folder of the hands' states, in memory; empty: /dev/shm/dexstack-UID")
 
     def __post_init__(self) -> None:
-        if self.consent not in CONSENTS:
-            raise ConfigError(f"unknown consent '{self.consent}'; known: person, mode")
+        check_names("consent", [self.consent], CONSENTS)
 
 
 @dataclass(frozen=True)
@@ -77,8 +66,7 @@ class BusParams:
     device: int = param(0, "device number of the hand on its bus", 0, 3)
 
     def __post_init__(self) -> None:
-        if self.interface and self.interface not in INTERFACES:
-            raise ConfigError(f"unknown interface '{self.interface}'; known: {', '.join(INTERFACES)}")
+        check_names("interface", filter(None, [self.interface]), INTERFACES)
 
     @property
     def exclusive(self) -> bool:
@@ -108,6 +96,17 @@ class BusParams:
 
     def __str__(self) -> str:
         return f"{self.interface} {self.where}"
+
+
+def needs_person(hand: HandParams, bus: BusParams) -> bool:
+    """Return whether only a person may enable the hand.
+
+    Raises:
+        ConfigError: it can injure, and ``consent`` says otherwise.
+    """
+    if bus.hardware and hand.consent == "mode":
+        raise ConfigError(f"a hand on {bus.interface} can injure: only a person may enable it (consent)")
+    return bus.hardware or hand.consent == "person"
 
 
 @dataclass(frozen=True)

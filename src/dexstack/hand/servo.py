@@ -208,7 +208,7 @@ class ServoLaw:
         self._fastest, self._gate = np.array(hand.velocity, float), np.zeros(n)
         self._set_margins()
         self._ok = np.zeros(n, bool)
-        self._q, self._dq, self._qd, self._tau, self._tmp, self._pd = (np.zeros(n) for _ in range(6))
+        self._q, self._dq, self._qd, self._tau, self._tmp, self._weight = (np.zeros(n) for _ in range(6))
         self._q_applied, self._q_command = np.full(n, np.nan), np.full(n, np.nan)
         self.faults: dict[Fault, int] = dict.fromkeys(Fault, 0)
         """Number of refused inputs of each kind since construction."""
@@ -350,15 +350,13 @@ class ServoLaw:
             self._tau -= self._tmp
             if self._grip < 1.0:
                 np.clip(self._tau, self._grip * self._no_effort, self._grip * self._effort, out=self._tau)
-            np.maximum(self._tau, self._no_effort, out=self._pd)
-            np.minimum(self._pd, self._effort, out=self._pd)
-            self._take_trip(self.watch.look(self._q, self._pd, self._q_applied, dt))
+            if p.gravity_compensation:
+                self._weigh()
+                self._tau += self._weight
+            self._limit_torque()
+            self._take_trip(self.watch.look(self._q, self._tau, self._q_applied, dt, self._weight))
             if self.trip is not None:
                 self._tau[:] = 0.0
-                return self._output()
-            if self._gravity is not None and p.gravity_compensation:
-                self._add_gravity()
-            self._limit_torque()
         return self._output()
 
     def _take_trip(self, trip: Trip | None) -> None:
@@ -450,12 +448,14 @@ class ServoLaw:
         np.minimum(self._tmp, reach, out=self._tmp)
         self._q_applied += self._tmp
 
-    def _add_gravity(self) -> None:
-        assert self._gravity is not None
+    def _weigh(self) -> None:
+        """Find the torque that balances gravity; NaN after an error of the model."""
+        if self._gravity is None:
+            return
         try:
-            np.add(self._tau, self._gravity(self._q), out=self._tau)
-        except Exception:  # an error of the model means zero torque, not the end of the loop
-            self._tau[:] = np.nan
+            np.copyto(self._weight, self._gravity(self._q))
+        except Exception:  # means zero torque, not the end of the loop
+            self._weight[:] = np.nan
 
     def _limit_torque(self) -> None:
         """Clip to the effort limits; the last operation on the torque."""

@@ -16,7 +16,8 @@ import numpy as np
 from scipy.interpolate import CubicHermiteSpline, interp1d
 
 from dexstack.config import param
-from dexstack.errors import ConfigError, writing
+from dexstack.errors import ConfigError
+from dexstack.files import whole
 from dexstack.model.hand import HandModel
 
 AT_LIMIT = 1e-2
@@ -45,8 +46,8 @@ class FollowParams:
 
 
 @dataclass(frozen=True)
-class Motion:
-    """Points in time.
+class Waypoints:
+    """Points in time of a motion of the joints.
 
     Raises:
         ConfigError: inconsistent sizes, non-finite values, times that do not increase, or more than
@@ -86,22 +87,25 @@ class Motion:
             raise ConfigError("a trajectory names a joint twice")
 
 
-def write_motion(file: pathlib.Path, motion: Motion) -> None:
+def write_waypoints(file: pathlib.Path, motion: Waypoints) -> None:
     """Write a motion as an archive of its arrays (.npz).
 
     Raises:
         ConfigError: it cannot be written.
     """
     velocities = {} if motion.velocities is None else {"velocities": motion.velocities}
-    with writing(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
+    with whole(file) as out:
         np.savez_compressed(
-            file, names=np.array(motion.names), times=motion.times, positions=motion.positions, **velocities
+            out,
+            names=np.array(motion.names),
+            times=motion.times,
+            positions=motion.positions,
+            **velocities,
         )
 
 
-def read_motion(file: pathlib.Path) -> Motion:
-    """Read a file of :func:`write_motion`.
+def read_waypoints(file: pathlib.Path) -> Waypoints:
+    """Read a file of :func:`write_waypoints`.
 
     Raises:
         ConfigError: it cannot be read, or is no valid motion.
@@ -109,7 +113,7 @@ def read_motion(file: pathlib.Path) -> Motion:
     try:
         with np.load(file) as archive:
             velocities = archive["velocities"] if "velocities" in archive.files else None
-            return Motion(
+            return Waypoints(
                 [str(name) for name in archive["names"]], archive["times"], archive["positions"], velocities
             )
     except (OSError, ValueError, KeyError) as error:
@@ -127,7 +131,7 @@ class Path:
         ConfigError: an unknown joint, a point beyond a joint's limits, or a speed beyond a joint's.
     """
 
-    def __init__(self, hand: HandModel, motion: Motion, start: np.ndarray) -> None:
+    def __init__(self, hand: HandModel, motion: Waypoints, start: np.ndarray) -> None:
         known = list(hand.joint_names)
         for name in motion.names:
             if name not in known:
@@ -151,7 +155,7 @@ class Path:
             self._check_speed(hand, times, _fastest(self._curve))
 
     @staticmethod
-    def _within_limits(hand: HandModel, motion: Motion, index: list[int]) -> tuple[np.ndarray, str]:
+    def _within_limits(hand: HandModel, motion: Waypoints, index: list[int]) -> tuple[np.ndarray, str]:
         """Return the positions (K, J) [rad] within the limits, and which joint was moved to its own."""
         low, high = hand.lower[index], hand.upper[index]
         within = np.clip(motion.positions, low, high)
@@ -219,7 +223,7 @@ class Follower:
         self._begin = 0.0
         self._target: np.ndarray | None = None
 
-    def take(self, motion: Motion, t: float, q: np.ndarray) -> None:
+    def take(self, motion: Waypoints, t: float, q: np.ndarray) -> None:
         """Begin a motion at time ``t`` [s] with the joints at ``q`` (N,) [rad]; an invalid motion
         changes nothing.
 

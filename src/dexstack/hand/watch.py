@@ -5,9 +5,11 @@ can, must lose its torque before it has moved far. :class:`MotionWatch` checks e
 violated limit is a :class:`Trip`, which is final until a person enables the hand again.
 
 * ``runaway``: a joint that has not yet shown that it obeys moves against its own torque by more
-  than ``doubtful_runaway``, as a wrong wire would make it; or any joint moves against its own torque
-  by more than ``runaway``.
-* ``frozen_encoder``: an angle stays the same to the last count while the joint's torque changes.
+  than ``doubtful_runaway``, as a wrong wire would make it, or moves that much farther than its torque
+  explains, or stays at its stop against a torque that would move any free joint; or any joint moves
+  against its own torque by more than ``runaway``.
+* ``frozen_encoder``: an angle stays the same to the last count while the joint's torque changes and
+  would move it in spite of dry friction.
 * ``encoder``: ``bad_in_row`` angles in a row are impossible: not finite, far outside the limits, or
   a leap that lasts.
 * ``overspeed``: a joint is faster than ``overspeed``.
@@ -19,9 +21,11 @@ violated limit is a :class:`Trip`, which is final until a person enables the han
 A joint that is pushed back by an object also moves against its torque, for a moment just as if it
 were wired wrongly. But wires do not change while the hand moves: a joint that has moved by
 ``obeyed`` along its own torque, as a free joint does, is wired correctly until the servo is enabled
-again. A free joint moves with its torque over its damping; a wrong wire replaces the torque by its
-negative, or by that of the same joint of another finger, which then does not obey its own: the
-torque of a joint that has obeyed explains the motion of no other joint.
+again. A free joint moves with its torque, less its weight, over its damping; a wrong wire replaces
+the torque by its negative, or by that of the same joint of another finger, which then does not obey
+its own: the torque of a joint that has obeyed explains the motion of no other joint. The weight
+stays, so that a servo that balances it pulls a joint with an inverted motor down with twice the
+weight, often onto a stop, where no motion shows the fault.
 
 Whether a torque explains a motion is decided by speed and torque since the motion began: by slope
 and correlation through zero and by the same about their means. Both pass the same low-pass first,
@@ -49,10 +53,18 @@ WRONG, RIGHT = 4.0, 2.0
 that a wrong wire explains, and of one that shows that a joint obeys."""
 SMOOTH = 0.2
 """Weight of the newest speed and torque in the low-pass: a time constant of five periods."""
+STUCK_TORQUE, STUCK_TIME = 0.12, 0.25
+"""A torque beyond the weight [N·m], and the time [s] in which it moves any joint in order off its stop:
+every joint that was commissioned moves with less (:mod:`dexstack.hand.commissioning`)."""
+TOO_FAST = 6.0
+"""Factor beyond the motion of a free joint with its damping that no torque of the right scale explains."""
 NO_TORQUE = 0.003
 """Smaller torques are ignored [N·m]."""
 FROZEN_TORQUE = 0.03
-"""Change of torque that moves any encoder by a count [N·m]."""
+"""Change of torque that moves any encoder by a count [N·m], once the joint moves."""
+DRY_FRICTION, UNSEEN = 0.05, 0.02
+"""Dry friction that may keep a joint where it is [N·m], and motion [rad] that the torque beyond it must
+explain before a constant angle is a fault."""
 AT_STOP = 0.02
 """Distance from a limit within which a joint may stand still under torque towards it [rad]."""
 FINGER = 4
@@ -65,7 +77,10 @@ class WatchParams:
 
     runaway: float = param(1.0, "largest motion of a joint against its own torque [rad]", 0.01, 3.2)
     doubtful_runaway: float = param(
-        0.075, "the same for a motion that a wrong wire explains [rad]", 0.005, 0.6
+        0.065,
+        "the same for a motion that a wrong wire explains; no less than runaway: wires are not doubted [rad]",
+        0.005,
+        3.2,
     )
     obeyed: float = param(
         0.02,
@@ -188,24 +203,27 @@ class MotionWatch:
         self._period = period
         n = lower.size
         self._low, self._high = lower + AT_STOP, upper - AT_STOP
-        rows = -(-n // FINGER)
+        rows = 1 + -(-n // FINGER)
         self._length = max(2, round(params.tremble_time / period))
         self._path = np.zeros((self._length, n))
         self._bad = 0
         self._own, self._old, self._tmp, self._dq, self._speed, self._slow, self._sum = (
             np.zeros(n) for _ in range(7)
         )
-        self._torque_low, self._torque_high, self._error_time = (np.zeros(n) for _ in range(3))
+        self._torque_low, self._torque_high, self._error_time, self._stuck = (np.zeros(n) for _ in range(4))
+        self._sent, self._weight, self._no_weight, self._unseen = (np.zeros(n) for _ in range(4))
+        self._first, self._explained = np.zeros(n), np.zeros(n)
+        """Angles when torque came [rad], and motion that the torque since then explains [rad]."""
         self._still = np.zeros(n, int)
         self._torque = np.zeros((rows, n))
-        """Torques after the low-pass: row 0 each joint's own, row k that of the same joint k
-        fingers on."""
-        free = period / damping
-        self._against, self._along = _Spell(free, rows), _Spell(free, rows)
+        """Torques after the low-pass that would drive each joint: row 0 its own, row k that of the same
+        joint k fingers on, the last row its own of an inverted motor."""
+        self._mobility = period / damping
+        self._against, self._along = _Spell(self._mobility, rows - 1), _Spell(self._mobility, 1)
         self._obeys = np.zeros(n, bool)
         """Joints that have obeyed since :meth:`forget`."""
         self._paths = np.zeros((self._length, n))
-        self._yes, self._too = np.zeros(n, bool), np.zeros(n, bool)
+        self._yes, self._too, self._no = (np.zeros(n, bool) for _ in range(3))
         self.forget()
 
     @property
@@ -222,12 +240,12 @@ class MotionWatch:
     def pause(self) -> None:
         """Ignore motion until there is torque again, as while the hand is limp."""
         self._has_last = False
-        self._error_time[:] = self._speed[:] = self._slow[:] = 0.0
+        self._error_time[:] = self._stuck[:] = self._speed[:] = self._slow[:] = 0.0
         self._torque[:] = 0.0
         self._against.forget()
         self._along.forget()
         self._still[:] = 0
-        self._path[:] = 0.0
+        self._path[:] = self._unseen[:] = 0.0
         self._k = 0
 
     def refused(self, joint: int, value: float) -> Trip | None:
@@ -240,28 +258,41 @@ class MotionWatch:
         """Note a usable measurement."""
         self._bad = 0
 
-    def look(self, q: np.ndarray, tau: np.ndarray, q_applied: np.ndarray, dt: float) -> Trip | None:
+    def look(
+        self,
+        q: np.ndarray,
+        tau: np.ndarray,
+        q_applied: np.ndarray,
+        dt: float,
+        weight: np.ndarray | None = None,
+    ) -> Trip | None:
         """Check one tick with torque.
 
         Args:
             q: measured joint angles (n,) [rad].
-            tau: torque (n,) [N·m] of the servo without gravity compensation.
+            tau: torque (n,) [N·m] sent to the motors from now on.
             q_applied: targets (n,) [rad].
             dt: time since the previous tick [s].
+            weight: torque (n,) [N·m] that balances gravity at ``q``; None: unknown or none.
         """
+        if weight is None or not np.isfinite(weight).all():
+            weight = self._no_weight
         trip = None
         if self._has_last and dt > 0.0:
             np.subtract(q, self._old, out=self._dq)
             trip = (
                 self._runaway()
+                or self._doubted(q, dt)
                 or self._overspeed(dt)
                 or self._tremble(q)
                 or self._frozen(q)
                 or self._following(q, q_applied, dt)
             )
-        else:
-            self._torque_low[:] = self._torque_high[:] = tau
-        self._old[:], self._own[:] = q, tau
+        self._old[:], self._sent[:], self._weight[:] = q, tau, weight
+        np.subtract(tau, weight, out=self._own)
+        if not self._has_last:
+            self._first[:], self._explained[:] = q, 0.0
+            self._torque_low[:] = self._torque_high[:] = self._own
         self._has_last = True
         return trip
 
@@ -277,9 +308,9 @@ class MotionWatch:
         np.sign(own, out=step)
         step *= dq
         step *= with_torque
-        self._along.add(step, self._slow, self._torque)
+        self._along.add(step, self._slow, self._torque[:1])
         np.negative(step, out=step)
-        self._against.add(step, self._slow, self._torque)
+        self._against.add(step, self._slow, self._torque[1:])
         if np.count_nonzero(self._obeys) < own.size:
             self._note_obedience()
         far = np.greater(self._against.went, p.doubtful_runaway, out=self._yes)
@@ -290,9 +321,10 @@ class MotionWatch:
         return self._worst(TripKind.RUNAWAY, gone, self._against.went, self._against.went)
 
     def _taken(self) -> np.ndarray:
-        """Return the torques (rows, n) whose own joints have obeyed, and which therefore drive no
-        other joint."""
-        return np.array([np.roll(self._obeys, FINGER * k) for k in range(len(self._torque))])
+        """Return the torques of wrong wires (rows, n) whose own joints have obeyed, and which therefore
+        drive no joint in another way."""
+        others = [np.roll(self._obeys, FINGER * k) for k in range(1, len(self._torque) - 1)]
+        return np.array([*others, self._obeys])
 
     def _note_obedience(self) -> None:
         far = np.greater(self._along.went, self.params.obeyed, out=self._yes)
@@ -302,10 +334,14 @@ class MotionWatch:
 
     def _filter(self) -> None:
         """The low-pass over speed and torque."""
-        n, own, tmp = self._own.size, self._own, self._tmp
+        n, sent, tmp, last = self._own.size, self._sent, self._tmp, len(self._torque) - 1
         for k, row in enumerate(self._torque):
-            shift = FINGER * k  # the same joint of another finger
-            tmp[shift:], tmp[:shift] = own[: n - shift], own[n - shift :]
+            if k in (0, last):
+                np.add(sent, self._weight, out=tmp) if k else np.copyto(tmp, self._own)
+            else:
+                shift = FINGER * k  # the same joint of another finger
+                tmp[shift:], tmp[:shift] = sent[: n - shift], sent[n - shift :]
+                tmp -= self._weight
             tmp -= row
             tmp *= SMOOTH
             row += tmp
@@ -319,6 +355,34 @@ class MotionWatch:
             return None
         joint = int(np.argmax(np.where(which, by, -1.0)))
         return Trip(kind, joint, float(value[joint]))
+
+    def _doubted(self, q: np.ndarray, dt: float) -> Trip | None:
+        """Check the joints that have not obeyed for torques of another scale and for wrong wires that
+        cause no motion: joints at a stop from which their torques point away."""
+        p, own, tmp = self.params, self._own, self._tmp
+        if p.doubtful_runaway >= p.runaway:
+            return None
+        np.abs(own, out=tmp)
+        tmp *= self._mobility
+        self._explained += tmp
+        np.abs(np.subtract(q, self._first, out=tmp), out=tmp)
+        tmp -= p.doubtful_runaway
+        np.multiply(self._explained, TOO_FAST, out=self._sum)
+        gone = np.greater(tmp, self._sum, out=self._yes)
+        doubted = np.logical_not(self._obeys, out=self._no)
+        gone &= doubted
+        if np.count_nonzero(gone):
+            return self._worst(TripKind.RUNAWAY, gone, tmp, np.abs(q - self._first))
+        below = np.less_equal(q, self._low, out=self._yes)
+        below &= np.greater(own, STUCK_TORQUE, out=self._too)
+        above = np.greater_equal(q, self._high, out=self._too)
+        above &= own < -STUCK_TORQUE
+        below |= above
+        below &= doubted
+        self._stuck += dt
+        self._stuck *= below
+        joint = int(np.argmax(self._stuck))
+        return Trip(TripKind.RUNAWAY, joint, float(q[joint])) if self._stuck[joint] > STUCK_TIME else None
 
     def _overspeed(self, dt: float) -> Trip | None:
         joint = int(np.argmax(self._speed))
@@ -348,11 +412,18 @@ class MotionWatch:
         np.maximum(self._torque_high, own, out=self._torque_high)
         np.copyto(self._torque_low, own, where=moved)
         np.copyto(self._torque_high, own, where=moved)
+        beyond = np.abs(own, out=self._tmp)
+        beyond -= DRY_FRICTION
+        np.maximum(beyond, 0.0, out=beyond)
+        beyond *= self._mobility
+        self._unseen += beyond
+        np.copyto(self._unseen, 0.0, where=moved)
         frozen = np.greater_equal(self._still, self.params.frozen_ticks, out=yes)
         if not np.count_nonzero(frozen):
             return None
         change = np.subtract(self._torque_high, self._torque_low, out=self._tmp)
         frozen &= np.greater(change, FROZEN_TORQUE, out=too)
+        frozen &= np.greater(self._unseen, UNSEEN, out=too)
         frozen &= ~(((q <= self._low) & (own < 0.0)) | ((q >= self._high) & (own > 0.0)))  # at its stop
         return self._worst(TripKind.FROZEN, frozen, change, q)
 

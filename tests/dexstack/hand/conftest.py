@@ -11,6 +11,7 @@ from dexstack.hand.allegro.can_hand import CanHand
 from dexstack.hand.params import BusParams, CanHandParams
 from dexstack.hand.servo import ServoLaw
 from dexstack.hand.watch import WatchParams
+from dexstack.model.gravity import GravityCompensation
 from dexstack.process.realtime import drop_realtime
 from tests.dexstack.hand.emulated import HAND, PATIENT, SERVO, Emulator, Watch
 
@@ -55,6 +56,8 @@ def driver(bus: BusParams) -> Callable[..., Watch]:
         link = CanHand(
             "right", bus, CanHandParams(**{"calibration_dir": "/nonexistent", **PATIENT, **params})
         )
-        return Watch(link, ServoLaw(HAND, SERVO, watch=WatchParams(frozen_ticks=1_000_000)))
+        return Watch(
+            link, ServoLaw(HAND, SERVO, GravityCompensation(HAND), WatchParams(frozen_ticks=1_000_000))
+        )
 
     return make

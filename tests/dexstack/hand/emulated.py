@@ -25,6 +25,8 @@ BACK = np.clip(HAND.home - 0.3, HAND.lower, HAND.upper)
 SERVO = ServoParams(command_timeout=0.1, hold_timeout=0.3)
 
 SO_RCVBUFFORCE = 33
+REAL = ("--dry-friction", "0.02", "--backlash", "0.0175", "--encoder-noise", "0.0002")
+"""Arguments of an emulated hand."""
 
 
 PATIENT = {"guard_timeout": 1.0, "feedback_timeout": 1.0, "answer_timeout": 1.0, "realtime_priority": 0}
@@ -47,7 +49,7 @@ class HandProcess:
     def __init__(self, module: str, channel: str, *arguments: str) -> None:
         command = [sys.executable, "-m", f"dexstack.hand.emulated.{module}", "--channel", channel]
         self.process = subprocess.Popen(
-            [*command, "--plant", "standing", *arguments],
+            [*command, "--plant", "hand", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -72,7 +74,7 @@ class Emulator(HandProcess):
     """An emulated Allegro hand on a bus."""
 
     def __init__(self, bus: BusParams, *arguments: str) -> None:
-        super().__init__("allegro", bus.channel, "--interface", bus.interface, *arguments)
+        super().__init__("allegro", bus.channel, "--interface", bus.interface, *REAL, *arguments)
 
     def wait_limp(self, start: float) -> None:
         """The motors must lose their torque; how soon after ``start`` depends on what else the

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dexstack.hand.driver import HandDriver, Turn
+from dexstack.hand.emulated.plant import HandPlantParams
 from dexstack.hand.link import FaultKind, Link
 from dexstack.hand.servo import ServoLaw, ServoMode
 
@@ -15,6 +16,8 @@ PERIOD = 0.003
 COMMAND_PERIOD = 0.02
 IN_SIMULATED_TIME = {"realtime_priority": 0, "calibration_dir": "/nonexistent"}
 """Parameters of its link."""
+REAL = HandPlantParams(dry_friction=0.02, backlash=np.radians(1.0))
+"""The plant of its hand, with weight."""
 
 
 class Stepped(HandDriver):

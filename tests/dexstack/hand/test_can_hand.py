@@ -19,7 +19,7 @@ from dexstack.hand.link import FaultKind, HandFault
 from dexstack.hand.params import BusParams, CanHandParams
 from dexstack.hand.servo import ServoMode
 from dexstack.hand.states import HandState
-from tests.dexstack.hand.emulated import HAND, PUSH, until
+from tests.dexstack.hand.emulated import PUSH, until
 from tests.dexstack.hand.wired import WITHIN, Driven, computer
 
 
@@ -198,13 +198,13 @@ def test_zero_offsets_are_kept_by_serial_number_and_used(tmp_path):
     offsets = np.linspace(-0.1, 0.1, 16)
     with Driven(computer(emulated={"zero_offsets": tuple(offsets)})) as d:
         d.run(0.01)
-        np.testing.assert_allclose(d.turns[0].feedback.q - HAND.home, offsets, atol=1e-4)
+        np.testing.assert_allclose(d.turns[0].feedback.q - d.travelled[0], offsets, atol=1e-4)
     path = save_offsets(tmp_path, "EMU00001", offsets, measured="today", held_out=0.001)
     np.testing.assert_allclose(load_offsets(tmp_path, "EMU00001"), offsets, atol=1e-6)
     assert not load_offsets(tmp_path, "EMU00002").any()
     with Driven(computer(emulated={"zero_offsets": tuple(offsets)}), calibration_dir=str(tmp_path)) as d:
         d.run(0.01)
-        np.testing.assert_allclose(d.turns[0].feedback.q, HAND.home, atol=1e-4)
+        np.testing.assert_allclose(d.turns[0].feedback.q, d.travelled[0], atol=1e-4)
         assert d.link.status()["calibrated"]
     path.rename(tmp_path / "EMU00002.yaml")
     with pytest.raises(ValueError, match="belongs to the hand 'EMU00001'"):

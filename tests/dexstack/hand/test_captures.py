@@ -12,10 +12,11 @@ from dexstack.hand.allegro.protocol import Command, Frame, split_id
 from dexstack.hand.emulated import allegro_frames as frames
 from dexstack.hand.emulated.allegro import EmulatedHand
 from dexstack.hand.emulated.lockstep import LockstepComputer
-from dexstack.hand.emulated.plant import WEIGHTLESS, HandPlant
+from dexstack.hand.emulated.plant import HandPlant
 from dexstack.hand.params import BusParams, FaultParams
 from dexstack.hand.servo import ServoMode
 from tests.dexstack.hand.emulated import HAND
+from tests.dexstack.hand.stepped import REAL
 from tests.dexstack.hand.wired import Driven
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "allegro"
@@ -38,7 +39,7 @@ def replayed(recorded: dict[int, list[bytes]], q: np.ndarray, **faults) -> Locks
     """An emulated hand that answers with recorded frames."""
     hand = EmulatedHand("right", recorded=recorded)
     hand.inject(FaultParams(**faults))
-    plant = HandPlant(HAND, replace(WEIGHTLESS, stops=False))
+    plant = HandPlant(HAND, replace(REAL, stops=False))
     plant.joint_position = q
     return LockstepComputer(hand, plant)
 

@@ -1,6 +1,9 @@
 """Commissioning passes good hands with weight, dry friction and backlash, and names wrong wirings
 after little motion. More of both: ``tests/acceptance/commissioning.py``."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -16,8 +19,8 @@ from dexstack.hand.commissioning import (
     save_commissioning,
 )
 from dexstack.hand.emulated.lockstep import LockstepComputer
-from dexstack.hand.emulated.plant import HandPlant, HandPlantParams
-from tests.acceptance.commissioning import FIVE_DEGREES, WRONG, random_hand, trial, wrong_trial
+from dexstack.hand.emulated.plant import WEIGHTLESS, HandPlant, HandPlantParams
+from tests.acceptance.commissioning import FIVE_DEGREES, WRONG, gains, random_hand, trial, wrong_trial
 from tests.dexstack.hand.emulated import HAND
 from tests.dexstack.hand.wired import PERIOD, Driven, computer
 
@@ -35,8 +38,8 @@ def test_a_good_hand_passes(noise):
     results = commission(link, HAND)
     assert [r.joint for r in results] == list(range(16)) and not on.hand.counts.any()
     for r in results:
-        assert np.radians(2.9) < r.moved < np.radians(4.7) and r.others < np.radians(1.0)
-        assert 0.0 < r.largest_torque <= LARGEST_TORQUE and r.mobility == pytest.approx(10.0, rel=0.3)
+        assert np.radians(2.5) < r.moved < np.radians(4.7) and r.others < np.radians(1.0)
+        assert 0.0 < r.largest_torque <= LARGEST_TORQUE + 0.06 and r.mobility == pytest.approx(10.0, rel=0.3)
 
 
 def test_the_limit_of_the_push_grows_by_the_weight_in_the_direction_of_gravity_given():
@@ -50,7 +53,9 @@ def test_the_limit_of_the_push_grows_by_the_weight_in_the_direction_of_gravity_g
         assert (result.largest_torque > LARGEST_TORQUE + 0.003) == lifted
 
 
-@pytest.mark.parametrize("seed", [0, 1, 5, *(pytest.param(k, marks=pytest.mark.slow) for k in (2, 3, 4))])
+@pytest.mark.parametrize(
+    "seed", [0, 1, 5, *(pytest.param(k, marks=pytest.mark.slow) for k in (2, 3, 4, 1131))]
+)
 def test_random_good_hands_pass(seed):
     hand = random_hand(seed)
     outcome = trial(hand)
@@ -70,6 +75,27 @@ def test_wrong_wirings_are_named_before_5_degrees_of_motion(name):
     assert outcome.excursion < FIVE_DEGREES and outcome.seconds <= 0.05
 
 
+class Stalling(CanHand):
+    """A driver's computer that stands still now and then while it drives the hand."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.rng = np.random.default_rng(0)
+
+    def write(self, tau):
+        if self.rng.random() < 0.01:
+            self.computer.sleep(self.rng.uniform(0.0, 0.06))
+        super().write(tau)
+
+
+@pytest.mark.parametrize("gain, found", [(1.0, ""), (2.0, "joint 7 .* times as far as the other joints")])
+def test_a_busy_computer_changes_no_verdict(gain, found):
+    hand = random_hand(0, nominal_scale=True)
+    hand = hand._replace(params=replace(hand.params, dry_friction=0.02))
+    outcome = trial(hand, Stalling, motor_gain=gains(7, gain))
+    assert re.search(found, outcome.text) if found else not outcome.text
+
+
 def test_a_motor_that_pushes_into_a_stop_is_tried_in_the_other_direction():
     """Under its weight the hand rests at stops; an inverted motor pushes it further into them."""
     hand = random_hand(2)._replace(params=HandPlantParams())
@@ -79,8 +105,9 @@ def test_a_motor_that_pushes_into_a_stop_is_tried_in_the_other_direction():
 
 @pytest.mark.parametrize("other", [0, 14])
 def test_the_push_ends_in_the_tick_in_which_another_joint_moves(other):
-    """A person touches another joint while joint 9 is out; a second touch ends everything."""
-    link, on = started()
+    """A person touches another joint while joint 9 is out; a second touch ends everything. Without
+    weight, which would move the joints that are not held."""
+    link, on = started(plant=HandPlant(HAND, WEIGHTLESS))
     touched, torques, step = [], [], on.plant.step
 
     def touch(tau):

@@ -75,7 +75,7 @@ def test_the_torque_is_what_the_goals_say():
 
 def test_a_hand_of_another_family_and_an_impossible_terminal_are_refused():
     with pytest.raises(ConfigError, match="is of the family 'allegro', this emulator is for 'leap'"):
-        from_arguments(["--hand", "right", "--plant", "standing"])
+        from_arguments(["--hand", "right", "--plant", "hand"])
     with pytest.raises(ConfigError, match="cannot make the terminal /nonexistent/leap"):
         PtyLoop(EmulatedMotors(), "/nonexistent/leap")
 

@@ -5,8 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from dexstack.errors import ConfigError
 from dexstack.hand.leap import protocol as dynamixel
@@ -171,5 +170,5 @@ def test_what_a_motor_says_about_itself():
     )
     assert dynamixel.read_health(bytes(health)) == (True, 0x24, 0xFF, pytest.approx(5.1), 44)
     assert dynamixel.describe_errors(0x24) == "overheating, overload"
-    with pytest.raises(ConfigError, match="unknown motor 'AX-12'; known: XC330-M288"):
+    with pytest.raises(ConfigError, match=r"unknown motor 'AX-12' \(known: XC330-M288"):
         dynamixel.motor_named("AX-12")

@@ -3,7 +3,6 @@
 import numpy as np
 
 from dexstack.hand.servo import ServoParams
-from dexstack.model.gravity import GravityCompensation
 from dexstack.model.objects import load_object
 from dexstack.plants.mujoco import MujocoPlant
 from tests.dexstack.hand.emulated import HAND, PUSH
@@ -17,7 +16,7 @@ def error(target: np.ndarray, **servo) -> float:
     """Return the largest deviation from ``target`` [rad] after 2 s."""
     plant = MujocoPlant(HAND, load_object("cube"))
     on = computer(plant=plant)
-    with Driven(on, ServoParams(**servo), gravity=GravityCompensation(HAND)) as hand:
+    with Driven(on, ServoParams(**servo)) as hand:
         plant.reset(HAND.home, AWAY)
         hand.push(2.0, target)
         assert hand.fault is None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dexstack.errors import ConfigError
-from dexstack.hand.trajectory import Follower, FollowParams, Motion, Path, Phase
+from dexstack.hand.trajectory import Follower, FollowParams, Path, Phase, Waypoints
 from dexstack.model.hand import load_hand
 
 HAND = load_hand("right")
@@ -13,7 +13,7 @@ HOME = HAND.home[1:3]
 
 
 def motion(times, offsets, velocities=None, names=NAMES):
-    return Motion(
+    return Waypoints(
         names,
         np.array(times, float),
         HOME + np.array(offsets, float),
@@ -76,7 +76,7 @@ def test_a_joint_measured_at_its_stop_is_held_at_its_limit():
     beyond = HAND.home.copy()
     beyond[1:3] = HAND.upper[1:3]
     beyond[1] += 0.005
-    path = Path(HAND, Motion(NAMES, np.array([1.0]), beyond[None, 1:3]), beyond)
+    path = Path(HAND, Waypoints(NAMES, np.array([1.0]), beyond[None, 1:3]), beyond)
     assert path(1.0)[1] == HAND.upper[1]
     assert path.clamped.startswith(f"{NAMES[0]} at {beyond[1]:.3f} rad was moved to its limits")
     assert not Path(HAND, motion([1.0], [[0.0, 0.0]]), HAND.home).clamped

@@ -8,13 +8,14 @@ import numpy as np
 from dexstack.hand.allegro.can_hand import CanHand
 from dexstack.hand.emulated.allegro import EmulatedHand
 from dexstack.hand.emulated.lockstep import LockstepComputer
-from dexstack.hand.emulated.plant import WEIGHTLESS, HandPlant
+from dexstack.hand.emulated.plant import HandPlant
 from dexstack.hand.params import BusParams, CanHandParams, EmulatedHandParams, FaultParams
 from dexstack.hand.servo import ServoLaw, ServoParams
 from dexstack.hand.watch import WatchParams
+from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import load_hand
 from tests.dexstack.hand.emulated import BACK, HAND, PUSH, SERVO
-from tests.dexstack.hand.stepped import IN_SIMULATED_TIME, PERIOD, Stepped
+from tests.dexstack.hand.stepped import IN_SIMULATED_TIME, PERIOD, REAL, Stepped
 
 WITHIN = 0.1
 """How soon a hand with a fault must be limp [s]."""
@@ -26,7 +27,7 @@ def computer(
     """A computer with an emulated hand of which ``faults`` are wrong."""
     hand, model = EmulatedHand(side, EmulatedHandParams(**(emulated or {}))), load_hand(side)
     hand.faults = FaultParams(**faults)
-    return LockstepComputer(hand, plant or HandPlant(model, WEIGHTLESS))
+    return LockstepComputer(hand, plant or HandPlant(model, REAL))
 
 
 class Driven(Stepped):
@@ -47,7 +48,9 @@ class Driven(Stepped):
         side = side or ("left" if on.hand.left else "right")
         settings = CanHandParams(**{**IN_SIMULATED_TIME, **params})
         link = CanHand(side, BusParams("virtual", "wired"), settings, on)
-        super().__init__(on, link, ServoLaw(load_hand(side), servo, gravity, watch))
+        model = load_hand(side)
+        gravity = gravity or GravityCompensation(model)
+        super().__init__(on, link, ServoLaw(model, servo, gravity, watch))
         self.low = self.high = on.plant.joint_position.copy()
 
     def follow(self, targets: Callable[[float], np.ndarray], seconds: float) -> bool:

@@ -23,7 +23,7 @@ from can.interfaces.udp_multicast.utils import pack_message, unpack_message
 from dexstack.errors import ConfigError
 from dexstack.hand.allegro.protocol import BITRATE, Frame
 from dexstack.hand.link import Clocks, FaultKind, TransportError
-from dexstack.hand.params import FIRST_PORT, GROUP, INTERFACES, BusParams
+from dexstack.hand.params import CAN_INTERFACES, FIRST_PORT, GROUP, INTERFACES, BusParams
 
 BUS_OFF_ERROR = 0x40
 """Error class of the Linux kernel's error frames."""
@@ -216,13 +216,11 @@ def _open(p: BusParams) -> can.BusABC:
                 f"the channel of udp_multicast is GROUP:PORT, e.g. {GROUP}:{FIRST_PORT}, got '{p.where}'"
             )
         return LoopbackBus(group, int(port))
-    if p.interface == "pcan":
-        return can.Bus(interface="pcan", channel=p.where, bitrate=BITRATE, auto_reset=True)
-    if p.interface == "socketcan":
-        return can.Bus(interface="socketcan", channel=p.where)  # the interface has a bit rate already
-    if p.interface == "virtual":
-        return can.Bus(interface="virtual", channel=p.where)
-    raise ConfigError(f"no CAN interface is configured; known: {', '.join(INTERFACES)}")
+    if p.interface not in CAN_INTERFACES:
+        raise ConfigError(f"no CAN interface is configured; known: {', '.join(INTERFACES)}")
+    # only here; the kernel's interface has a bit rate already
+    settings = {"bitrate": BITRATE, "auto_reset": True} if p.interface == "pcan" else {}
+    return can.Bus(interface=p.interface, channel=p.where, **settings)
 
 
 def _restart(p: BusParams) -> str:

@@ -46,8 +46,7 @@ def capture(
     def listen(seconds: float) -> None:
         end = computer.monotonic() + seconds
         while (left := end - computer.monotonic()) > 0.0:
-            received = bus.receive(left)
-            if received is not None:
+            if (received := bus.receive(left)) is not None:
                 heard.append(Captured(received[1], received[0]))
 
     def say(frame: Frame) -> None:

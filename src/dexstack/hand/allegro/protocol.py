@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dexstack.errors import ConfigError
+from dexstack.errors import check_names
 
 FINGERS = 4
 JOINTS = 16
@@ -306,6 +306,5 @@ HARDWARE = {h.name: h for h in (_pwm("V3", 3, 800.0, 800.0), _pwm("V4", 4, 1200.
 
 def hardware(name: str) -> Hardware:
     """Return a generation by name; raises ConfigError for an unknown name."""
-    if name not in HARDWARE:
-        raise ConfigError(f"unknown hardware '{name}'; known: {', '.join(HARDWARE)}")
+    check_names("hardware", [name], HARDWARE)
     return HARDWARE[name]

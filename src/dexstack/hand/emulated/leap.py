@@ -60,8 +60,7 @@ class PtyLoop:
         self.hand.q = np.array(q)
         while True:
             time_now = now()
-            out = self.hand.due(time_now)
-            if out:
+            if out := self.hand.due(time_now):
                 with contextlib.suppress(BlockingIOError):  # unread bytes are lost, as on a line
                     os.write(self._file, out)
             wait = max(0.0, min(t, self.hand.next_due(time_now)) - time_now)

@@ -160,18 +160,21 @@ class SweptPlant(HandPlant):
             self.joint_position = self.lower + share * (self.upper - self.lower)
 
 
-PLANTS: dict[str, Callable[[HandModel], HandPlant]] = {
-    "hand": HandPlant,
-    "standing": lambda hand: HandPlant(hand, WEIGHTLESS),
-    "swept": SweptPlant,
-}
+PLANTS: dict[str, type[HandPlant]] = {"hand": HandPlant, "swept": SweptPlant}
 """Plants without an object."""
 
 
-def emulated_plant(name: str, hand: HandModel, obj: str) -> Any:
-    """Return the plant of that name behind a hand; raises ConfigError for an unknown object."""
+def emulated_plant(name: str, hand: HandModel, obj: str, params: HandPlantParams | None = None) -> Any:
+    """Return the plant of that name behind a hand.
+
+    Raises:
+        ConfigError: an unknown object, or ``params`` for the plant ``mujoco``, which has none.
+    """
+    params = params or HandPlantParams()
     if name in PLANTS:
-        return PLANTS[name](hand)
+        return PLANTS[name](hand, params)
+    if params != HandPlantParams():
+        raise ConfigError(f"the plant '{name}' has no dry friction or backlash; use --plant hand")
     from dexstack.plants.mujoco import MujocoPlant
 
     return MujocoPlant(hand, load_object(obj))
@@ -213,6 +216,12 @@ def start_arguments(
     parser.add_argument("--hand", default=default, help=HAND_NAMES)
     parser.add_argument("--plant", default="mujoco", choices=("mujoco", *PLANTS), help="behind the hand")
     parser.add_argument("--object", default="cube", help="object of the mujoco plant")
+    parser.add_argument(
+        "--dry-friction", type=float, default=0.0, help="of every joint of the plant hand [N·m]"
+    )
+    parser.add_argument(
+        "--backlash", type=float, default=0.0, help="between motor and link of the plant hand [rad]"
+    )
     for f in {f.name: f for block in blocks for f in dataclasses.fields(block)}.values():
         parser.add_argument(f"--{f.name.replace('_', '-')}", **_argument(f), help=f.metadata["doc"])
     args = vars(parser.parse_args(argv))
@@ -222,7 +231,8 @@ def start_arguments(
         raise ConfigError(
             f"the hand '{hand.name}' is of the family '{hand.family}', this emulator is for '{family}'"
         )
-    return filled, hand, emulated_plant(args["plant"], hand, args["object"])
+    params = HandPlantParams(dry_friction=args["dry_friction"], backlash=args["backlash"])
+    return filled, hand, emulated_plant(args["plant"], hand, args["object"], params)
 
 
 def _argument(f: dataclasses.Field) -> dict[str, Any]:
@@ -265,10 +275,11 @@ def run_program(
         line = sys.stdin.readline()
         if not line:
             return False
-        hand.change(json.loads(line), time.monotonic())
+        now = time.monotonic()
+        hand.change(json.loads(line), now)
         state = {
             **hand.state(),
-            "time": time.monotonic(),
+            "time": now,
             "cpu_s": time.process_time(),
             "q": plant.joint_position.tolist(),
         }

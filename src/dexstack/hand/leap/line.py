@@ -9,6 +9,7 @@ polls.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 from collections.abc import Sequence
@@ -146,19 +147,13 @@ def _adapter(channel: str) -> str:
 
 def _explain(bus: BusParams, error: Exception) -> LineError:
     number, text = getattr(error, "errno", None), " ".join(str(error).split())
-    if number == 2:  # ENOENT
-        remedy = (
-            "start the emulated hand"
-            if bus.interface == "pty"
-            else "plug the adapter in; ls /dev/serial/by-id"
-        )
-        return LineError(f"there is no {bus.where}", remedy)
-    if number == 13:  # EACCES
-        return LineError(
-            f"{bus.where} may not be used", "sudo usermod -aG dialout $USER   (and log in again)"
-        )
-    if number in (11, 16):  # EAGAIN, EBUSY
-        return LineError(
-            f"{bus.where} is used by another program", f"fuser -v {bus.where}   (and end what it names)"
-        )
-    return LineError(f"{bus} cannot be opened: {text}", f"ls -l {bus.where}")
+    start = (
+        "start the emulated hand" if bus.interface == "pty" else "plug the adapter in; ls /dev/serial/by-id"
+    )
+    busy = f"{bus.where} is used by another program", f"fuser -v {bus.where}   (and end what it names)"
+    known = {
+        errno.ENOENT: (f"there is no {bus.where}", start),
+        errno.EACCES: (f"{bus.where} may not be used", "sudo usermod -aG dialout $USER   (and log in again)"),
+        **dict.fromkeys((errno.EAGAIN, errno.EBUSY), busy),
+    }
+    return LineError(*known.get(number, (f"{bus} cannot be opened: {text}", f"ls -l {bus.where}")))

@@ -85,8 +85,7 @@ class MotorBus:
         """Read a register of all motors, up to ATTEMPTS times. Raises LineError."""
         found: dict[int, bytes] = {}
         for _ in range(ATTEMPTS):
-            missing = [j for j in JOINTS if j not in found]
-            if missing:
+            if missing := [j for j in JOINTS if j not in found]:
                 found |= self.ask(register, missing, START_PATIENCE)[0]
         return found
 

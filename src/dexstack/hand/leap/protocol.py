@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dexstack.errors import ConfigError
+from dexstack.errors import check_names
 
 BROADCAST = 0xFE
 COUNTS = 4096
@@ -68,8 +68,7 @@ MOTORS = {
 
 def motor_named(name: str) -> Motor:
     """Return a motor by name; raises ConfigError for an unknown one."""
-    if name not in MOTORS:
-        raise ConfigError(f"unknown motor '{name}'; known: {', '.join(MOTORS)}")
+    check_names("motor", [name], MOTORS)
     return MOTORS[name]
 
 
