@@ -47,16 +47,17 @@ from rclpy.subscription import Subscription
 
 from dexstack.config import param
 from dexstack.errors import ConfigError
+from dexstack.model.mount import GravityParams
 from dexstack.nodes.blocks import BlockNode
-from dexstack.nodes.frames import FrameListener
+from dexstack.nodes.frames import FrameListener, GravitySource
 from dexstack.nodes.silence import QUIET, silence
-from dexstack.nodes.wire import REPORTS, WORLD, BadMessage, Newest, PoseSample, read_any_pose, set_stamp
+from dexstack.nodes.wire import REPORTS, WORLD, BadMessage, Kept, Newest, PoseSample, read_any_pose, set_stamp
 from dexstack.perception.se3 import Transform
 
 V = TypeVar("V")
 
 NICENESS = 10
-"""Niceness of nodes on which no motion depends."""
+"""Niceness of nodes with ``BACKGROUND``."""
 PATIENCE = 0.1
 """Longest wait for a message in one call of :meth:`StackNode.work` [s]; bounds the time to stop."""
 START = 4.0
@@ -115,6 +116,8 @@ class StackNode(BlockNode):
 
     EXECUTOR: Callable[[], Executor] = SingleThreadedExecutor
     """Executor of parameters, lifecycle and diagnostics."""
+    BACKGROUND = False
+    """True if no motion depends on the node, so that its process has a lower priority."""
 
     def __init__(self, name: str, *blocks: type) -> None:
         super().__init__(name, NodeParams, *blocks)
@@ -194,6 +197,10 @@ class StackNode(BlockNode):
         reported."""
         return Newest(self, msg_type, topic, qos, decode, self.drop)
 
+    def kept(self, msg_type: type, topic: str, qos: Any) -> Newest[Kept]:
+        """Return a subscription for the worker to messages that are decoded when they are needed."""
+        return Newest(self, msg_type, topic, qos, Kept.of, self.drop, raw=True)
+
     def read_pose(self, message: PoseStamped | PoseWithCovarianceStamped) -> PoseSample:
         """Return a pose in the world frame with a unit quaternion, converted from any frame on ``/tf``
         at the pose's stamp. The first message in another frame starts to listen there.
@@ -210,6 +217,16 @@ class StackNode(BlockNode):
         except ConfigError as error:
             raise BadMessage(f"frame '{frame[:40]}', '{WORLD}' expected: {error}") from None
         return sample._replace(pose=X_WF.compose(Transform.of_pose(sample.pose)).pose)
+
+    def gravity_source(self, params: GravityParams) -> GravitySource:
+        """Return the source of gravity, which listens to ``/tf`` if the parameters name a frame.
+
+        Raises:
+            ConfigError: they do, and tf2_msgs is not installed.
+        """
+        if params.gravity_frame:
+            self._frames = self._frames or FrameListener(self)
+        return GravitySource(params, self._frames)
 
     def drop(self, topic: str, reason: str) -> None:
         """Count and log a message that was not used."""
@@ -391,21 +408,15 @@ class StackNode(BlockNode):
         self._to_diagnostics.publish(message)
 
 
-def yield_to_others() -> None:
-    """Lower the priority of this process, for nodes on which no motion depends.
-
-    Call it before any thread starts, because threads inherit the priority.
-    """
-    os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
-
-
-def run_node(make: Callable[[], StackNode]) -> int:
+def run_node(make: type[StackNode]) -> int:
     """Run one node until SIGINT, SIGTERM, a shutdown transition or a failure.
 
     Returns:
         The exit code: 0 after a signal, 2 when the parameters cannot be used, 1 after a crash.
     """
     faulthandler.enable()
+    if make.BACKGROUND:
+        os.setpriority(os.PRIO_PROCESS, 0, NICENESS)  # before any thread starts, which inherits it
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)  # SIGTERM shuts down as Ctrl-C does
     node: StackNode | None = None

@@ -1,7 +1,7 @@
 """Console: shows a run on the terminal, records it, and ends with it unless ``stay`` is set.
 
 Exit code 0: the goal was reached; 1: it was not, or no command ever came. The recording
-(``recording.npz`` in the results folder, see :class:`Recording`) is written however the node ends.
+(``recording.npz`` in the results folder, see :class:`RolloutLog`) is written however the node ends.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
 import time
 from collections import deque
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from sensor_msgs.msg import JointState, PointCloud2
 from std_msgs.msg import Float64MultiArray, String
 
 from dexstack.config import param
+from dexstack.files import whole
 from dexstack.geometry.rotations import geodesic_angle
 from dexstack.graph.parameters import SceneParams
 from dexstack.nodes.common import OK, PATIENCE, run_node
@@ -38,12 +39,13 @@ from dexstack.nodes.wire import (
     SENSOR,
     BadMessage,
     JointReader,
+    Kept,
     PoseSample,
     WaitSet,
     read_contacts,
     read_pose,
 )
-from dexstack.process.history import JointHistory
+from dexstack.process.history import History, JointHistory, JointSample
 
 TRUTHS = 200
 """Number of recent true poses kept for comparison with estimates."""
@@ -73,7 +75,7 @@ class ConsoleParams:
 _ROWS = ("t", "wall", "pose_WO", "truth_WO", "q", "q_command", "goal_WO", "error", "contacts")
 
 
-class Recording:
+class RolloutLog:
     """Samples of the newest attempt, one per object pose.
 
     Arrays (n samples): ``t`` since the rollout's start [s], ``wall`` [s], ``pose_WO`` (n, 7), ``q``
@@ -112,10 +114,11 @@ class ConsoleNode(SceneNode):
 
     def configure(self) -> None:
         names = self.make_task().robot().joint_names
-        self._recording = Recording(len(names))
+        self._recording = RolloutLog(len(names))
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, self.read_pose)
-        self._truths = self.newest(PoseWithCovarianceStamped, "object_pose_truth", RECENT, self._note_truth)
-        self._joints = self.newest(JointState, "joint_states", RECENT, JointReader(names, "position"))
+        self._truths = self.kept(PoseWithCovarianceStamped, "object_pose_truth", RECENT)
+        self._joints = self.kept(JointState, "joint_states", RECENT)
+        self._read_joints = JointReader(names, "position")
         self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(names, "position"))
         self._goals = self.newest(PoseStamped, "task/goal", LATCHED, self.read_pose)
         self._contacts = self.newest(PointCloud2, "contacts", SENSOR, read_contacts)
@@ -129,8 +132,8 @@ class ConsoleNode(SceneNode):
     def begin(self) -> None:
         self._state: dict[str, Any] = {"phase": "waiting", "attempt": 1}
         self._goal = self._command = None
-        self._angles = JointHistory()
-        self._truth: deque[PoseSample] = deque(maxlen=TRUTHS)
+        self._angles: History[Kept] = History()
+        self._truth: deque[Kept] = deque(maxlen=TRUTHS)
         self._contact_count = 0
         self._launched = self.params(ConsoleParams).launched or time.monotonic()
         self._first_command: float | None = None
@@ -148,23 +151,19 @@ class ConsoleNode(SceneNode):
         now = time.monotonic()
         self._reports.take()
         self._times.take()
-        self._truths.take()
+        self._truth.extend(self._truths.take_all())
         self._goal = self._goals.take() or self._goal
         for angles in self._joints.take_all():
             self._angles.add(angles)
-        command = self._commands.take()
-        if command is not None:
+        if (command := self._commands.take()) is not None:
             self._command = command
             if self._first_command is None:
                 self._first_command = now - self._launched
-        contacts = self._contacts.take()
-        if contacts is not None:
+        if (contacts := self._contacts.take()) is not None:
             self._contact_count = len(contacts.phi)
-        state = self._states.take()
-        if state is not None:
+        if (state := self._states.take()) is not None:
             self._take_state(state, now)
-        pose = self._poses.take()
-        if pose is not None:
+        if (pose := self._poses.take()) is not None:
             self.time = pose.t
             self._record(pose, now)
         if now - self._shown > (VIEW_PERIOD if self._view else LINE_PERIOD):
@@ -180,12 +179,9 @@ class ConsoleNode(SceneNode):
         if self._view:
             self._show()
             self._view.stop()
-        folder = self.params(ConsoleParams).results
-        if folder:
-            Path(folder).mkdir(parents=True, exist_ok=True)
-            unfinished = Path(folder) / "recording.part.npz"
-            np.savez_compressed(unfinished, summary=json.dumps(self._summary()), **self._recording.arrays())
-            unfinished.replace(Path(folder) / "recording.npz")
+        if folder := self.params(ConsoleParams).results:
+            with whole(Path(folder) / "recording.npz") as file:
+                np.savez_compressed(file, summary=json.dumps(self._summary()), **self._recording.arrays())
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         return OK, self._state["phase"], {"samples": len(self._recording.rows["t"])}
@@ -205,7 +201,7 @@ class ConsoleNode(SceneNode):
             return
         elapsed = pose.t - self._rollout[0]
         self._factor = elapsed / max(now - self._rollout[1], 1e-3)
-        joints = self._angles.at(pose.t)
+        joints = self._joints_at(pose.t)
         command = None if joints is not None and joints.limp else self._command
         self._recording.add(
             t=elapsed,
@@ -219,13 +215,26 @@ class ConsoleNode(SceneNode):
             contacts=self._contact_count,
         )
 
-    def _note_truth(self, message: PoseWithCovarianceStamped) -> None:
-        self._truth.append(read_pose(message))
+    def _joints_at(self, t: float) -> JointSample | None:
+        """Interpolate the joints at time ``t`` [s]; None without valid ones near it."""
+        near = JointHistory()
+        for kept in self._angles.around(t)[:2] if self._angles.samples else ():
+            try:
+                near.add(self._read_joints(kept.message(JointState)))
+            except BadMessage as reason:
+                self.drop(self._joints.topic, str(reason))
+        return near.at(t)
 
     def _true_pose(self, t: float) -> np.ndarray:
         """Return the true pose (7,) nearest to time ``t`` [s]; NaN without one."""
         nearest = min(self._truth, key=lambda sample: abs(sample.t - t), default=None)
-        return np.full(7, np.nan) if nearest is None or abs(nearest.t - t) > TRUTH_SLACK else nearest.pose
+        if nearest is None or abs(nearest.t - t) > TRUTH_SLACK:
+            return np.full(7, np.nan)
+        try:
+            return read_pose(nearest.message(PoseWithCovarianceStamped)).pose
+        except BadMessage as reason:
+            self.drop(self._truths.topic, str(reason))
+            return np.full(7, np.nan)
 
     def _against_truth(self) -> dict[str, Any]:
         """Return the errors of estimate and goal with respect to the true poses."""
@@ -362,9 +371,4 @@ def _bar(value: float, goal: float, width: int = 30) -> str:
     return "█" * full + "░" * (width - full)
 
 
-def main() -> int:
-    return run_node(ConsoleNode)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, ConsoleNode)

@@ -1,13 +1,14 @@
 """Contact detector: publishes the contact set of every object pose.
 
 Poses are as old as the pictures they come from; the joint angles are interpolated to the stamp of
-the pose.
+the pose. Like the planner the process runs under SCHED_FIFO, where permitted: a command may be
+0.1 s old, pictures and all that is computed from them included.
 """
 
 from __future__ import annotations
 
-import sys
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from dexstack.nodes.wire import (
 )
 from dexstack.process.compilation import use_compilation_cache
 from dexstack.process.history import JointHistory
+from dexstack.process.realtime import drop_realtime, make_realtime
 
 
 class ContactDetectorNode(SceneNode):
@@ -57,6 +59,11 @@ class ContactDetectorNode(SceneNode):
         self._count = self._reported = self._without_joints = 0
         self._contacts = 0
         self._busy = 0.0
+        if priority := self.params(ContactDetectorParams).realtime_priority:
+            make_realtime(priority)
+
+    def finish(self) -> None:
+        drop_realtime()
 
     def work(self) -> None:
         p = self.params(ContactDetectorParams)
@@ -95,9 +102,4 @@ class ContactDetectorNode(SceneNode):
         return OK, f"{self._contacts} contacts", values
 
 
-def main() -> int:
-    return run_node(ContactDetectorNode)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, ContactDetectorNode)

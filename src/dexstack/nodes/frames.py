@@ -15,16 +15,19 @@ from typing import Any
 import numpy as np
 from geometry_msgs.msg import TransformStamped
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.qos import QoSProfile
 
 from dexstack.errors import ConfigError
-from dexstack.nodes.wire import seconds
-from dexstack.perception.se3 import Transform, exp, log
+from dexstack.model.mount import GravityParams
+from dexstack.nodes.wire import STATIC, WORLD, seconds
+from dexstack.perception.se3 import Transform, between
 
 KEPT = 10.0
 """Time for which poses of moving frames are kept [s]."""
 BACK = 1.0
 """A pose that is older than the newest by more than this means that the clock was set back [s]."""
+GRAVITY_LAG = 0.1
+"""Age of the poses that give the direction of gravity, so that newer ones surround them [s]."""
 
 
 def tf_message() -> Any:
@@ -73,22 +76,26 @@ class FrameBuffer:
         Raises:
             ConfigError: The frames are not connected, or a pose on the way is not known at that time.
         """
-        with self._lock:
-            here, X_RA = self._root(frame, t)
-            there, X_RB = self._root(of, t)
+        (here, X_RA), (there, X_RB) = self.root(frame, t), self.root(of, t)
         if here != there:
             raise ConfigError(f"/tf does not connect '{of}' to '{frame}'")
         return X_RA.inverse.compose(X_RB)
 
-    def _root(self, frame: str, t: float) -> tuple[str, Transform]:
-        """Return the topmost ancestor of a frame and the frame's pose in it."""
+    def root(self, frame: str, t: float = 0.0) -> tuple[str, Transform]:
+        """Return the topmost ancestor of a frame (itself without a parent) and the frame's pose in it at
+        time ``t`` [s]; 0: the newest.
+
+        Raises:
+            ConfigError: There is a loop, or a pose on the way is not known at that time.
+        """
         X, seen = Transform(np.eye(3), np.zeros(3)), set[str]()
-        while frame in self._parents:
-            if frame in seen:
-                raise ConfigError(f"/tf has a loop at '{frame}'")
-            seen.add(frame)
-            X = self._at(frame, t).compose(X)
-            frame = self._parents[frame]
+        with self._lock:
+            while frame in self._parents:
+                if frame in seen:
+                    raise ConfigError(f"/tf has a loop at '{frame}'")
+                seen.add(frame)
+                X = self._at(frame, t).compose(X)
+                frame = self._parents[frame]
         return frame, X
 
     def _at(self, frame: str, t: float) -> Transform:
@@ -105,8 +112,7 @@ class FrameBuffer:
             return poses[k][1]
         (before, X_0), (after, X_1) = poses[k], poses[k + 1]
         share = (t - before) / (after - before)
-        R = X_0.R @ exp(share * log(X_0.R.T @ X_1.R))
-        return Transform(R, (1.0 - share) * X_0.p + share * X_1.p)
+        return between(X_0, X_1, share)
 
 
 class FrameListener(FrameBuffer):
@@ -121,6 +127,41 @@ class FrameListener(FrameBuffer):
         kind = tf_message()
         if kind is None:
             raise ConfigError("tf2_msgs is not installed, so poses cannot be converted between frames")
-        latched = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         node.create_subscription(kind, "/tf", self.note, QoSProfile(depth=100))
-        node.create_subscription(kind, "/tf_static", lambda m: self.note(m, fixed=True), latched)
+        node.create_subscription(kind, "/tf_static", lambda m: self.note(m, fixed=True), STATIC)
+
+
+class GravitySource:
+    """Gravity in the world, in which the palm is fixed: the parameter, or for a hand that turns its
+    direction from ``/tf``."""
+
+    def __init__(self, params: GravityParams, frames: FrameBuffer | None) -> None:
+        """
+        Args:
+            frames: poses of frames; None only without ``gravity_frame``.
+        """
+        self._params, self._frames = params, frames
+        self.gravity = tuple(params.gravity)
+        """(3,) as last found [m/s²]."""
+        self.trouble = ""
+        """Why the direction is not known now; empty if it is."""
+
+    @property
+    def turns(self) -> bool:
+        """True if the direction comes from ``/tf``."""
+        return bool(self._params.gravity_frame)
+
+    def update(self, t: float) -> bool:
+        """Take the direction at time ``t`` [s], less :data:`GRAVITY_LAG`; without one keep the last.
+        Return whether it is known."""
+        if not self.turns:
+            return True
+        assert self._frames is not None
+        try:
+            up = self._frames.pose(WORLD, self._params.gravity_frame, t - GRAVITY_LAG).R[:, 2]
+        except ConfigError as error:
+            self.trouble = f"the last known direction of gravity is used: {error}"
+            return False
+        size = float(np.linalg.norm(self._params.gravity))
+        self.gravity, self.trouble = tuple((-size * up).tolist()), ""
+        return True

@@ -22,13 +22,12 @@ from __future__ import annotations
 
 import functools
 import json
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
-import numpy as np
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.clock import Clock, ClockType
 from rclpy.executors import MultiThreadedExecutor
@@ -43,21 +42,19 @@ from dexstack.hand.commissioning import check_commissioned
 from dexstack.hand.driver import Command, HandDriver
 from dexstack.hand.link import FaultKind, HandFault, Link
 from dexstack.hand.links import Settings, link_to, wiring_of
-from dexstack.hand.params import BusParams, CanHandParams, HandParams, MotorParams
+from dexstack.hand.params import BusParams, CanHandParams, HandParams, MotorParams, needs_person
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams, first_widened_limit
 from dexstack.hand.states import HandState, StateFile, StateStore
 from dexstack.hand.watch import UNWATCHED, WatchParams
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import ERROR, EXIT_CONFIG, OK, PATIENCE, SEVERE, WARN, WARNING, StackNode, run_node
-from dexstack.nodes.frames import FrameListener
 from dexstack.nodes.joint_commands import JointCommands
 from dexstack.nodes.topic_link import TopicLink
 from dexstack.nodes.wire import (
     LATCHED,
     SENSOR,
     STATE,
-    WORLD,
     BadMessage,
     JointWriter,
     answered,
@@ -71,8 +68,6 @@ PHASE_EVERY = 16
 """Turns between two checks of the state of the rollout."""
 GRAVITY_EVERY = 16
 """Turns between two looks for the direction of gravity."""
-GRAVITY_LAG = 0.1
-"""Age of that direction, by which the poses of an arm have arrived [s]."""
 ADJUST_TIMEOUT = 1.0
 STOP_TIMEOUT = 1.0
 ENABLE_TIMEOUT = 5.0
@@ -102,15 +97,11 @@ class HandNode(StackNode):
 
     def configure(self) -> None:
         p, bus = self.params(HandParams), self.params(BusParams)
-        if bus.hardware and p.consent == "mode":
-            raise ConfigError(f"a hand on {bus.interface} can injure: only a person may enable it (consent)")
-        self._by_person = p.consent == "person" or (bus.hardware and p.consent == "")
+        self._by_person = needs_person(p, bus)
         self._hand = load_hand(p.hand)
         names = self._hand.joint_names
         self._gravity = GravityCompensation(self._hand, p.gravity)
-        self._gravity_trouble = ""
-        if p.gravity_frame:
-            self._frames = self._frames or FrameListener(self)
+        self._upright = self.gravity_source(p)
         vendor = vendor_names(self._hand) if p.vendor_names else {}
         self._commands = JointCommands(
             self,
@@ -224,8 +215,8 @@ class HandNode(StackNode):
         if self._ticks % self.params(HandParams).applied_command_every == 0:
             self._applied.position[:] = output.q_applied
             self._to_applied.publish(self._applied.at(stamp))
-        if self._ticks % GRAVITY_EVERY == 0 and self.params(HandParams).gravity_frame:
-            self._find_gravity(stamp)
+        if self._ticks % GRAVITY_EVERY == 0 and self._upright.turns and self._upright.update(stamp):
+            self._gravity.acceleration = self._upright.gravity
         if self._ticks % PHASE_EVERY == 0 and (phase := self._phases.take()) is not None:
             self._note_phase(phase)
         self._ticks += 1
@@ -253,7 +244,7 @@ class HandNode(StackNode):
         values.update(driver.link.status())
         values["command_owner"] = self._commands.name(self._commands.arbiter.owner)
         warnings = [
-            w for w in (self._commands.conflict(self.time), values.get("warning"), self._gravity_trouble) if w
+            w for w in (self._commands.conflict(self.time), values.get("warning"), self._upright.trouble) if w
         ]
         if driver.fault is not None:
             values.update({"fault": driver.fault.kind.value, "remedy": driver.fault.remedy})
@@ -280,18 +271,6 @@ class HandNode(StackNode):
         return "" if self._driver is None else str(self._driver.link.status().get("serial", ""))
 
     # --- inside
-
-    def _find_gravity(self, t: float) -> None:
-        """Take the direction of gravity from ``/tf``; without it, keep the last one."""
-        p = self.params(HandParams)
-        assert self._frames is not None
-        try:
-            up = self._frames.pose(WORLD, p.gravity_frame, t - GRAVITY_LAG).R[:, 2]
-        except ConfigError as error:
-            self._gravity_trouble = f"the last known direction of gravity is used: {error}"
-            return
-        self._gravity.acceleration = -float(np.linalg.norm(p.gravity)) * up
-        self._gravity_trouble = ""
 
     def _watch(self, watch: WatchParams) -> WatchParams:
         """Return the limits of the watch for this hand. A simulated hand has no encoders that could
@@ -450,9 +429,4 @@ def read_phase(message: String) -> str:
         raise BadMessage("not the state of a rollout") from None
 
 
-def main() -> int:
-    return run_node(HandNode)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, HandNode)

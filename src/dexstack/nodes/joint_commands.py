@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sensor_msgs.msg import JointState
 
-from dexstack.hand.arbiter import Arbiter
+from dexstack.hand.arbiter import REMEMBERED, Arbiter, rank
 from dexstack.nodes.common import StackNode
 from dexstack.nodes.wire import STATE, BadMessage, JointReader
 from dexstack.process.history import JointSample
@@ -45,13 +46,18 @@ class JointCommands:
         self.arbiter = Arbiter(lease)
         self._names: dict[bytes, str] = {}
         self._looked_up = 0.0
+        self._doubted = -math.inf
+        """Time at which commands of unknown publishers were last refused [s]."""
 
     def take(self, t: float) -> JointSample | None:
         """Return the newest command since the last call, at time ``t`` [s]; None without one."""
         newest = None
         for message, info in self._messages.take_raw():
             publisher = _gid(info)
-            if not self.arbiter.accept(publisher, self._rank(publisher), t):
+            if not publisher and self._node.count_publishers(TOPIC) > 1:
+                self._doubted = t
+                continue
+            if not self.arbiter.accept(publisher, rank(self.name(publisher), self._owners), t):
                 continue
             try:
                 newest = self._read(message)
@@ -61,6 +67,12 @@ class JointCommands:
 
     def conflict(self, t: float) -> str:
         """Return a message that names the owner and the refused publishers; empty without any."""
+        if abs(t - self._doubted) <= REMEMBERED:
+            names = ", ".join(sorted(x.node_name for x in self._node.get_publishers_info_by_topic(TOPIC)))
+            return (
+                f"{names} publish {TOPIC}, and this release of ROS 2 does not say whose a message is: "
+                "none is followed"
+            )
         refused = self.arbiter.refused(t)
         if not refused:
             return ""
@@ -74,10 +86,6 @@ class JointCommands:
             for info in self._node.get_publishers_info_by_topic(TOPIC):
                 self._names[bytes(info.endpoint_gid)[:16]] = info.node_name
         return self._names.get(publisher, "an unknown node")
-
-    def _rank(self, publisher: bytes) -> int:
-        name = self.name(publisher)
-        return len(self._owners) - self._owners.index(name) if name in self._owners else 0
 
 
 def _gid(info: dict[str, Any]) -> bytes:

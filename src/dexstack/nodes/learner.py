@@ -2,9 +2,11 @@
 
 For every object pose during a rollout it keeps a sample (pose, joint angles, joint command); samples
 between rollouts (the reset of hand and object) are discarded. Every ``update_every`` samples a
-separate thread cuts them into transitions, adds these to the ring buffer, takes gradient steps and
-publishes θ on ``learner/theta`` (latched); the ``mpc`` node takes it between two solves. With
-``results`` every θ is also written to ``theta.yaml`` in that folder.
+separate thread cuts them into transitions and adds these to the ring buffer; every HELD_OUT-th chunk
+goes to a second buffer instead. It takes gradient steps, and publishes θ on ``learner/theta``
+(latched) if it predicts the held-out transitions better than the θ that ``mpc/theta_version`` names;
+the ``mpc`` node takes it between two goals. With ``results`` every published θ is also written to
+``theta.yaml`` in that folder.
 
 The process lowers its priority in favour of planner and servo.
 """
@@ -13,17 +15,17 @@ from __future__ import annotations
 
 import math
 import queue
-import sys
 import threading
 import traceback
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import PoseWithCovarianceStamped
 from sensor_msgs.msg import JointState
-from std_msgs.msg import String
+from std_msgs.msg import String, UInt32
 
 from dexstack.contact.detector import ContactDetector, DetectorParams
 from dexstack.control.factory import PlannerParams
@@ -34,13 +36,16 @@ from dexstack.graph.parameters import LearnerNodeParams
 from dexstack.learning.loss import LearnerParams
 from dexstack.learning.planner import planner_learner
 from dexstack.learning.transitions import MATCH, RingBuffer, at_rest, cut
-from dexstack.nodes.common import EXIT_FAILED, OK, PATIENCE, WARN, run_node, yield_to_others
+from dexstack.nodes.common import EXIT_FAILED, OK, PATIENCE, WARN, run_node
 from dexstack.nodes.console import read_state
 from dexstack.nodes.scene import SceneNode
-from dexstack.nodes.theta import THETA_TOPIC, theta_message
+from dexstack.nodes.theta import THETA_TOPIC, VERSION_TOPIC, theta_message
 from dexstack.nodes.wire import COMMAND, LATCHED, RECENT, SENSOR, JointReader, PoseSample, WaitSet
 from dexstack.process.compilation import use_compilation_cache
 from dexstack.process.history import JointHistory, JointSample
+
+HELD_OUT = 4
+"""One chunk of this number is not learned from, but judges θ."""
 
 
 class Samples:
@@ -105,6 +110,7 @@ class Samples:
 
 
 class LearnerNode(SceneNode):
+    BACKGROUND = True
     LIVE = frozenset({"update_every", "input_timeout"})
 
     def __init__(self) -> None:
@@ -129,19 +135,22 @@ class LearnerNode(SceneNode):
         self._learner = planner_learner(self._robot, self._obj, self._first, self.blocks())
         pose, q = np.array([0, 0, 0.1, 1, 0, 0, 0]), self._robot.home
         self._learner.warm_up(at_rest(pose, q, self._detector.detect(pose, q)))
-        self._buffer = RingBuffer(self.params(LearnerParams).buffer)
+        self._buffer, self._held_out = (RingBuffer(self.params(LearnerParams).buffer) for _ in range(2))
+        self._proposed = {0: self._learner.free}
         names = self._robot.joint_names
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, self.read_pose)
         self._joints = self.newest(JointState, "joint_states", RECENT, JointReader(names, "position"))
         self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(names, "position"))
         self._states = self.newest(String, "rollout/state", LATCHED, read_state)
+        self._versions = self.newest(UInt32, VERSION_TOPIC, LATCHED, lambda message: message.data)
         self._wait = WaitSet(self, self._poses, self._states)
         self._to_theta = self.create_publisher(String, THETA_TOPIC, LATCHED)
 
     def begin(self) -> None:
         self._samples = Samples(self._step)
-        self._transitions = self._updates = self._refused = 0
-        self._loss = math.nan
+        self._transitions = self._updates = self._refused = self._proposals = self._in_use = 0
+        self._chunk = 0
+        self._loss = self._held_out_loss = math.nan
         self._chunks: queue.SimpleQueue[dict[str, np.ndarray] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._learn, name="learning")
         self._thread.start()
@@ -149,14 +158,15 @@ class LearnerNode(SceneNode):
     def work(self) -> None:
         self._wait.wait(PATIENCE)
         samples, p = self._samples, self.params(LearnerNodeParams)
-        state = self._states.take()
+        version, state = self._versions.take(), self._states.take()
+        if version in self._proposed:
+            self._in_use = version
         if state is not None:
             self._hand_over(samples.take_state(state))
         for angles in self._joints.take_all():
             samples.joints.add(angles)
         samples.command = self._commands.take() or samples.command
-        pose = self._poses.take()
-        if pose is not None:
+        if (pose := self._poses.take()) is not None:
             self.time = pose.t
             samples.take_pose(pose, p.input_timeout)
             if samples.fresh >= p.update_every:
@@ -175,6 +185,8 @@ class LearnerNode(SceneNode):
             "transitions": self._transitions,
             "updates": self._updates,
             "loss": self._loss,
+            "held_out_loss": self._held_out_loss,
+            "proposals": self._proposals,
             "refused_steps": self._refused,
         }
         if not self._updates:
@@ -190,16 +202,30 @@ class LearnerNode(SceneNode):
                 new = cut(chunk, self._step, self._cover, self._detector.detect)
                 if new is None or self.stopping:
                     continue
+                self._chunk += 1
+                if self._chunk % HELD_OUT == 0:
+                    self._held_out.add(new)
+                    continue
                 self._buffer.add(new)
                 self._transitions += new.count
                 update = self._learner.update(self._buffer.all(), rng, lambda: self.stopping)
                 self._refused += update.refused
                 self._loss = update.loss_after
                 self._updates += 1
-                self._publish()
+                if self._held_out.count:
+                    self._judge()
         except Exception:
             self.get_logger().fatal(traceback.format_exc())
             self.end(EXIT_FAILED)
+
+    def _judge(self) -> None:
+        """Publish θ if it predicts held-out transitions better than the planner's."""
+        data, used = self._held_out.all(), self._proposed[self._in_use]
+        self._held_out_loss = self._learner.data_loss(data)
+        if self._held_out_loss < self._learner.data_loss(data, used):
+            self._proposed[self._updates] = self._learner.free
+            self._proposals += 1
+            self._publish()
 
     def _publish(self) -> None:
         theta = self._learner.theta
@@ -224,10 +250,4 @@ class LearnerNode(SceneNode):
             save_theta(Path(p.results) / "theta.yaml", content)
 
 
-def main() -> int:
-    yield_to_others()
-    return run_node(LearnerNode)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, LearnerNode)

@@ -11,12 +11,12 @@ priority.
 from __future__ import annotations
 
 import math
-import sys
 import threading
 import time
 import webbrowser
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from std_srvs.srv import Trigger
 from visualization_msgs.msg import MarkerArray
 
 from dexstack.config import param
-from dexstack.nodes.common import OK, PATIENCE, run_node, yield_to_others
+from dexstack.nodes.common import OK, PATIENCE, run_node
 from dexstack.nodes.console import progress, read_state
 from dexstack.nodes.health import Health
 from dexstack.nodes.markers import read_patches, read_path
@@ -75,6 +75,7 @@ class MonitorParams:
 
 
 class MonitorNode(SceneNode):
+    BACKGROUND = True
     LIVE = frozenset({"rate"})
 
     def __init__(self) -> None:
@@ -136,8 +137,7 @@ class MonitorNode(SceneNode):
             return
         self._shown = now
         self._reports.take()
-        state = self._states.take()
-        if state is not None:
+        if (state := self._states.take()) is not None:
             if "goal_yaw" not in self._state:
                 self.page.offer_goal(round(math.degrees(state["goal_yaw"])))
             self._state = state
@@ -150,11 +150,9 @@ class MonitorNode(SceneNode):
             self._look(False)
             return
         self.page.show_state(None if self._q is None else self._q.values, None if pose is None else pose.pose)
-        contacts = self._contacts.take()
-        if contacts is not None:
+        if (contacts := self._contacts.take()) is not None:
             self.page.show_contacts(contacts.p_W, contacts.nhat_W, contacts.phi)
-        prediction = self._predictions.take()
-        if prediction is not None:
+        if (prediction := self._predictions.take()) is not None:
             self.page.show_prediction(prediction)
         if now - self._refreshed > SLOW_PERIOD:
             self._refreshed = now
@@ -189,8 +187,7 @@ class MonitorNode(SceneNode):
                     self.destroy_subscription(subscription)
             self._on_demand = []
         for newest, show in self._on_demand:
-            value = newest.take()
-            if value is not None:
+            if (value := newest.take()) is not None:
                 show(value)
 
     def _refresh(self) -> None:
@@ -265,10 +262,4 @@ def read_picture(message: Image) -> np.ndarray:
     return np.frombuffer(message.data, np.uint8).reshape(message.height, message.width, 3)
 
 
-def main() -> int:
-    yield_to_others()
-    return run_node(MonitorNode)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, MonitorNode)

@@ -8,7 +8,9 @@ or so far ahead that the hand would reject the answer, the controller holds its 
 ``blind_hold``. Without goal or joint positions nothing is commanded, and the hand's watchdog takes
 over.
 
-A θ on ``learner/theta`` replaces the planner's between two solves, without compiling.
+A θ on ``learner/theta`` replaces the planner's between two goals, without compiling, and leaves again
+if the hand then gets slower; ``mpc/theta_version`` names the one in use (see
+:class:`dexstack.learning.gate.ThetaGate`).
 
 While planning the process runs under SCHED_FIFO, where permitted: on a busy computer other processes
 would interrupt the parts of a solve.
@@ -20,15 +22,15 @@ time, wall time [s].
 from __future__ import annotations
 
 import collections
-import sys
 from array import array
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
 from sensor_msgs.msg import JointState, PointCloud2
-from std_msgs.msg import Float64MultiArray, MultiArrayDimension, String
+from std_msgs.msg import Float64MultiArray, MultiArrayDimension, String, UInt32
 from visualization_msgs.msg import MarkerArray
 
 from dexstack.contact.contact import nearest_contacts
@@ -40,14 +42,17 @@ from dexstack.control.params import (
     MpcParams,
     PlannerParams,
     SamplingParams,
+    TrackerParams,
     own_blocks,
 )
 from dexstack.control.supervisors import SUPERVISORS
-from dexstack.graph.parameters import MpcNodeParams
-from dexstack.nodes.common import OK, WARN, run_node
+from dexstack.geometry.rotations import geodesic_angle
+from dexstack.graph.parameters import MpcNodeParams, SceneParams
+from dexstack.learning.gate import Approach, ThetaGate
+from dexstack.nodes.common import OK, WARN, WARNING, run_node
 from dexstack.nodes.markers import path_marker
 from dexstack.nodes.scene import SceneNode
-from dexstack.nodes.theta import THETA_TOPIC, ThetaReader
+from dexstack.nodes.theta import THETA_TOPIC, VERSION_TOPIC, ThetaReader
 from dexstack.nodes.wire import (
     COMMAND,
     LATCHED,
@@ -82,7 +87,7 @@ class Counts:
     def __init__(self) -> None:
         self.times = np.zeros((HISTORY, 3))
         """Rows of contact time, processor time, wall time [s]."""
-        self.solves = self.without_input = self.untimely = self.thetas = 0
+        self.solves = self.without_input = self.untimely = 0
         self.failures: dict[str, int] = {}
 
     def add(self, *row: float) -> np.ndarray | None:
@@ -98,7 +103,6 @@ class Counts:
         values: dict[str, Any] = {
             "without_input": self.without_input,
             "untimely": self.untimely,
-            "thetas_taken": self.thetas,
         }
         values.update({f"failed {name}": n for name, n in self.failures.items()})
         n = min(self.solves, HISTORY)
@@ -124,7 +128,9 @@ class MpcNode(SceneNode):
 
     def __init__(self) -> None:
         super().__init__(
-            "mpc", MpcNodeParams, BlindParams, PlannerParams, MpcParams, SamplingParams, DetectorParams
+            "mpc",
+            MpcNodeParams,
+            *(BlindParams, TrackerParams, PlannerParams, MpcParams, SamplingParams, DetectorParams),
         )
         _, self._supervisor_params = SUPERVISORS.load(supervisor_name(self.task_type, self.blocks()))
         for block in own_blocks(self.params(PlannerParams), self.task_type.supervisor):
@@ -149,9 +155,12 @@ class MpcNode(SceneNode):
         self._command = JointWriter(names, "position")
         self._to_command = self.create_publisher(JointState, "joint_command", COMMAND)
         self._to_prediction = self.create_publisher(MarkerArray, "mpc/prediction", COMMAND)
+        self._to_version = self.create_publisher(UInt32, VERSION_TOPIC, LATCHED)
         self._to_times = self.create_publisher(Float64MultiArray, "mpc/solve_times", REPORTS)
         realtime = replace(self.params(SamplingParams), sampling_wait=False)
+        self._upright = self.gravity_source(self.params(SceneParams))
         self.controller = make_controller(task, setup, {**self.blocks(), SamplingParams: realtime})
+        self._gate = ThetaGate(self.controller.planner.theta, self.params(MpcNodeParams).judged_goals)
         run_concurrently(self.controller.warm_up, self.controller.predictor.warm_up)
 
     def apply(self, block: Any) -> None:
@@ -162,16 +171,18 @@ class MpcNode(SceneNode):
         elif isinstance(block, MpcParams):
             self.controller.planner.params = block
         elif isinstance(block, BlindParams):
-            self.controller.blind = block
+            self.controller.tracker.blind = block
 
     def begin(self) -> None:
         self.controller.reset()
+        self._to_version.publish(UInt32(data=self._gate.version))
         self._goal: PoseSample | None = None
+        self._approach: Approach | None = None
         self._recent: collections.deque[PoseSample] = collections.deque(maxlen=POSES)
         self._angles = JointHistory()
         self._counts = Counts()
         self._reported = self._untimely_reported = 0
-        self._late, self._warning = 0.0, ""
+        self._late, self._warning, self._slow = 0.0, "", False
         priority = self.params(MpcNodeParams).realtime_priority
         # only now: while compiling it would starve all other processes
         self._realtime = bool(priority) and make_realtime(priority)
@@ -181,15 +192,13 @@ class MpcNode(SceneNode):
 
     def work(self) -> None:
         self._wait.wait(BLIND_PERIOD / 3)
-        goal = self._goals.take()
-        if goal is not None:
+        if (goal := self._goals.take()) is not None:
+            self._judge_theta()
             if self._goal is None or goal.t != self._goal.t:
                 self.controller.reset()
             self._goal = goal
-        theta = self._thetas.take()
-        if theta is not None:
-            self.controller.planner.theta = theta
-            self._counts.thetas += 1
+        if (theta := self._thetas.take()) is not None:
+            self._gate.propose(*theta)
         contacts = self._contacts.take()
         for angles in self._joints.take_all():
             self._angles.add(angles)
@@ -197,8 +206,21 @@ class MpcNode(SceneNode):
             self._hold()
         else:
             self.time = contacts.t
+            if self._upright.turns and self._upright.update(contacts.t):
+                self.controller.gravity = self._upright.gravity
             self._take_poses()
             self._answer(contacts)
+
+    def _judge_theta(self) -> None:
+        """At the end of a goal: change θ if the gate does."""
+        approach, self._approach = self._approach, None
+        if approach is None or not self._recent:
+            return
+        last = self._recent[-1]
+        left = geodesic_angle(last.pose[3:], self._goal.pose[3:])
+        if self._gate.next_goal(approach.pace(last.t, left)):
+            self.controller.planner.theta = self._gate.theta
+            self._to_version.publish(UInt32(data=self._gate.version))
 
     def _take_poses(self) -> None:
         for sample in self._poses.take_all():
@@ -218,8 +240,12 @@ class MpcNode(SceneNode):
         if seen is None or self._goal is None:
             self._counts.without_input += 1
             return
+        angle = geodesic_angle(seen.pose_WO[3:], self._goal.pose[3:])
+        self._approach = self._approach or Approach(contacts.t, angle)
+        self._approach.see(contacts.t, angle)
         answer = self.controller.answer(seen, self._goal.pose)
         plan, self._warning = answer.plan, answer.plan.warning
+        self._say_speed(answer.deviation)
         if (rows := self._counts.add(contacts.t, plan.cpu_s, plan.wall_s)) is not None:
             self._to_times.publish(_table(rows))
         if not plan.status.usable:
@@ -230,6 +256,14 @@ class MpcNode(SceneNode):
             every = self.params(MpcNodeParams).prediction_every
             if self._counts.solves % every == 0 and self._to_prediction.get_subscription_count():
                 self._to_prediction.publish(path_marker(contacts.t, plan.prediction[:, :3]))
+
+    def _say_speed(self, deviation: tuple[float, float]) -> None:
+        """Log once that uncertainty of the pose slows the hand, and again after it was certain."""
+        slow = self.controller.speed < 1.0
+        if slow and not self._slow:
+            sizes = f"{1e3 * deviation[0]:.1f} mm, {np.degrees(deviation[1]):.1f}°"
+            self.say(WARNING, f"the pose is uncertain ({sizes}): the hand moves more slowly")
+        self._slow = slow
 
     def _measurement(self, contacts: ContactSample) -> Measurement | None:
         """Combine a contact set with the pose nearest to its stamp and the joint positions of that
@@ -246,8 +280,7 @@ class MpcNode(SceneNode):
     def _hold(self) -> None:
         """Repeat the last target while the controller demands it."""
         now = self._angles.samples[-1].t if self._angles.samples else 0.0
-        target = self.controller.hold(now)
-        if target is not None:
+        if (target := self.controller.hold(now)) is not None:
             self._send(target, now - HOLD_AGE)
 
     def _send(self, target: np.ndarray, t: float) -> None:
@@ -262,6 +295,9 @@ class MpcNode(SceneNode):
             "stalls": controller.supervisor.stalls,
             "speed": controller.speed,
             "realtime": self._realtime,
+            "theta_version": self._gate.version,
+            "thetas_taken": self._gate.adopted,
+            "thetas_undone": self._gate.undone,
             **counts.values(),
         }
         if not rate:
@@ -269,8 +305,8 @@ class MpcNode(SceneNode):
         if controller.speed < 1.0:
             speed = 100 * controller.speed
             return WARN, f"the pose is uncertain: moving at {speed:.0f} % of the speed", values
-        if self._warning:
-            return WARN, self._warning, values
+        if warning := self._warning or self._upright.trouble:
+            return WARN, warning, values
         return OK, f"{rate} Hz", values
 
     def _missing(self) -> str:
@@ -294,9 +330,4 @@ def _table(rows: np.ndarray) -> Float64MultiArray:
     return message
 
 
-def main() -> int:
-    return run_node(MpcNode)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, MpcNode)

@@ -7,10 +7,10 @@ The quality of service of a topic is that of its first recorded publisher. ``/ro
 from __future__ import annotations
 
 import importlib
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -130,9 +130,4 @@ def _qos(topic: Topic) -> QoSProfile:
     )
 
 
-def main() -> int:
-    return run_node(PlayerNode)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, PlayerNode)

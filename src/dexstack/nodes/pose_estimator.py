@@ -13,8 +13,8 @@ is logged when it begins and stays in the diagnostics while it lasts.
 from __future__ import annotations
 
 import math
-import sys
 import time
+from functools import partial
 from typing import Any
 
 import cv2
@@ -28,8 +28,9 @@ from dexstack.graph.parameters import PoseEstimatorParams
 from dexstack.model.frames import Frame
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
+from dexstack.nodes.frames import FrameBuffer
 from dexstack.nodes.images import OPTICAL_FRAME, GreyImage, image_message, read_camera, read_image
-from dexstack.nodes.tf import StaticFrames, frame_prefix, frames_message, tf_message
+from dexstack.nodes.tf import frame_prefix, frames_message, tf_message
 from dexstack.nodes.wire import (
     COMMAND,
     LATCHED,
@@ -51,6 +52,7 @@ from dexstack.perception.images import to_grey
 from dexstack.perception.realsense import RealSenseCamera
 from dexstack.perception.se3 import Transform
 from dexstack.process.memory import keep_picture_memory
+from dexstack.process.realtime import drop_realtime, make_realtime
 
 FROM_TF = "tf"
 HISTORY = 1024
@@ -73,6 +75,7 @@ class PoseEstimatorNode(StackNode):
         super().__init__("pose_estimator", PoseEstimatorParams, EstimatorParams, MountParams, RealSenseParams)
 
     def configure(self) -> None:
+        keep_picture_memory()
         cv2.setNumThreads(1)
         p = self.params(PoseEstimatorParams)
         self._bundle = object_bundle(p.object)
@@ -89,11 +92,12 @@ class PoseEstimatorNode(StackNode):
         self._pose.header.frame_id = WORLD
         self._to_pose = self.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
         self._to_picture = self.create_publisher(Image, "object_pose/image", SENSOR)
-        self._frames = StaticFrames()
+        self._frames = FrameBuffer()
         self._static: Newest[None] | None = None
         self._message = tf_message()
         if self._message is not None:
-            self._static = self.newest(self._message, "/tf_static", STATIC, self._frames.note)
+            note = partial(self._frames.note, fixed=True)
+            self._static = self.newest(self._message, "/tf_static", STATIC, note)
             self._to_static = self.create_publisher(self._message, "/tf_static", LATCHED)
         elif self._X_WC is None:
             raise ConfigError(
@@ -113,8 +117,11 @@ class PoseEstimatorNode(StackNode):
         self._outcome: PictureResult | None = None
         if self._realsense is not None:
             self._realsense.start()
+        if priority := self.params(PoseEstimatorParams).realtime_priority:
+            make_realtime(priority)
 
     def finish(self) -> None:
+        drop_realtime()
         if self._realsense is not None:
             self._realsense.stop()
 
@@ -186,7 +193,10 @@ class PoseEstimatorNode(StackNode):
         """
         if self._static is not None:
             self._static.take()
-        root, X_RC = self._frames.root(frame)
+        try:
+            root, X_RC = self._frames.root(frame)
+        except ConfigError as error:
+            return str(error)
         if self.params(PoseEstimatorParams).calibration == FROM_TF:
             if root != WORLD:
                 return no_path(frame, root)
@@ -308,10 +318,4 @@ def annotated(grey: np.ndarray, outcome: PictureResult, camera: CameraModel) -> 
     return image
 
 
-def main() -> int:
-    keep_picture_memory()
-    return run_node(PoseEstimatorNode)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, PoseEstimatorNode)

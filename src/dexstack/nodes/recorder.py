@@ -12,9 +12,9 @@ from __future__ import annotations
 import bisect
 import importlib
 import itertools
-import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from dexstack.bags.definitions import full_definition
 from dexstack.bags.file import BagWriter, Topic
 from dexstack.config import param
 from dexstack.errors import ConfigError
-from dexstack.nodes.common import OK, WARN, StackNode, run_node, yield_to_others
+from dexstack.nodes.common import OK, WARN, StackNode, run_node
 from dexstack.nodes.wire import owned_subscription, take
 
 TURN = 0.05
@@ -50,6 +50,8 @@ class RecorderParams:
 
 
 class RecorderNode(StackNode):
+    BACKGROUND = True
+
     def __init__(self) -> None:
         super().__init__("recorder", RecorderParams)
 
@@ -173,10 +175,4 @@ def qos_yaml(offers: list[QoSProfile]) -> str:
     return yaml.safe_dump(profiles, sort_keys=False)
 
 
-def main() -> int:
-    yield_to_others()
-    return run_node(RecorderNode)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, RecorderNode)

@@ -10,8 +10,8 @@ green, its goal, if the topic has subscribers. The camera's frame comes from the
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
@@ -80,7 +80,7 @@ class RobotStateNode(StackNode):
         self._to_markers = self.create_publisher(MarkerArray, "object_markers", COMMAND)
         self._markers = [object_marker(load_object(p.object), k, rgba) for k, rgba in enumerate(_COLOURS)]
         self._links = p.links
-        self._description = String(data=hand.urdf_path.read_text())
+        self._description = String(data=hand.urdf_path.read_text(encoding="utf-8"))
         self._to_description = (
             self.create_publisher(String, "robot_description", LATCHED) if p.links else None
         )
@@ -143,9 +143,4 @@ class RobotStateNode(StackNode):
         return (OK, f"{rate} Hz", values) if rate else (WARN, "no joint states", values)
 
 
-def main() -> int:
-    return run_node(RobotStateNode)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, RobotStateNode)

@@ -23,4 +23,4 @@ class SceneNode(StackNode):
             ConfigError: a parameter that the task does not take.
         """
         p = self.params(SceneParams)
-        return self.task_type(self.params(self.task_type.Params), p.object, p.hand)
+        return self.task_type(self.params(self.task_type.Params), p.object, p.hand, p.gravity)

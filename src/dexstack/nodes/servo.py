@@ -7,7 +7,7 @@ command.
 
 from __future__ import annotations
 
-import sys
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -76,9 +76,4 @@ class ServoNode(SceneNode):
         )
 
 
-def main() -> int:
-    return run_node(ServoNode)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, ServoNode)

@@ -117,8 +117,7 @@ class TopicHand(SimulatedHand):
         """Return the torques for the last feedback; zero without an answer."""
         deadline = time.monotonic() + timeout
         while self._awaited is not None:
-            sample = self._torques.take()
-            if sample is not None:
+            if (sample := self._torques.take()) is not None:
                 self._answering = True  # an old answer also shows that the hand node runs
                 if abs(sample.t - self._awaited) < 1e-6:
                     return sample.values

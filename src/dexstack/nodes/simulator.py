@@ -18,9 +18,9 @@ object to their start in the other engine. The old engine runs until the new one
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -243,9 +243,4 @@ class SimulatorNode(SceneNode):
         self._mark = (self._mark[0] + gap, self._mark[1])
 
 
-def main() -> int:
-    return run_node(SimulatorNode)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, SimulatorNode)

@@ -28,9 +28,9 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -128,8 +128,7 @@ class TaskNode(SceneNode):
 
     def work(self) -> None:
         self._wait.wait(PATIENCE)
-        asked = self._asked_for.take()
-        if asked is not None:
+        if (asked := self._asked_for.take()) is not None:
             goal = self._task.at_pose(asked.pose)
             self._new_goals(lambda: iter([goal]))
         pose = self._poses.take()
@@ -302,9 +301,4 @@ class TaskNode(SceneNode):
             self._follower.progress(state, self.params(TaskNodeParams).seconds - elapsed)
 
 
-def main() -> int:
-    return run_node(TaskNode)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, TaskNode)

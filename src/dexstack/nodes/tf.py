@@ -15,7 +15,6 @@ from rclpy.node import Node
 from dexstack.model.frames import Frame
 from dexstack.nodes.frames import tf_message as tf_message
 from dexstack.nodes.wire import WORLD, set_stamp
-from dexstack.perception.se3 import Transform
 
 OBJECT = "object"
 """Name of the object's frame."""
@@ -48,26 +47,3 @@ def transforms(t: float, frames: Iterable[Frame], prefix: str = "") -> list[Tran
         r.w, r.x, r.y, r.z = map(float, frame.quat)
         messages.append(message)
     return messages
-
-
-class StaticFrames:
-    """Poses of frames in their parents, from ``/tf_static``."""
-
-    def __init__(self) -> None:
-        self._parents: dict[str, tuple[str, Transform]] = {}
-
-    def note(self, message: Any) -> None:
-        """Take in a TFMessage; the last transform of a frame counts."""
-        for stamped in message.transforms:
-            v, r = stamped.transform.translation, stamped.transform.rotation
-            X_PF = Transform.of_pose([v.x, v.y, v.z, r.w, r.x, r.y, r.z])
-            self._parents[stamped.child_frame_id.lstrip("/")] = stamped.header.frame_id.lstrip("/"), X_PF
-
-    def root(self, frame: str) -> tuple[str, Transform]:
-        """Return the topmost ancestor of ``frame`` (itself without a parent) and its pose in that."""
-        X, seen = Transform.of_pose([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]), set[str]()
-        while frame in self._parents and frame not in seen:
-            seen.add(frame)
-            frame, X_PF = self._parents[frame]
-            X = X_PF.compose(X)
-        return frame, X

@@ -1,7 +1,8 @@
 """θ as a message: one JSON object in a latched std_msgs/String, with the conditions it was learned for.
 
 Keys: object, hand, model, step [s], theta {name: number or numbers, see
-:class:`dexstack.control.problem.ModelParams`}, loss, transitions, updates.
+:class:`dexstack.control.problem.ModelParams`}, loss, transitions, updates. The number of updates is
+the version, which ``mpc/theta_version`` names once the planner uses it; 0 is the planner's first θ.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dexstack.control.theta import check_theta
 from dexstack.errors import ConfigError
 from dexstack.nodes.wire import BadMessage
 
-THETA_TOPIC = "learner/theta"
+THETA_TOPIC, VERSION_TOPIC = "learner/theta", "mpc/theta_version"
 
 
 def theta_message(theta: ModelParams, **about: Any) -> String:
@@ -32,7 +33,8 @@ class ThetaReader:
         self._wanted = {"object": obj, "hand": hand, "step": step}
         self._joints = joints
 
-    def __call__(self, message: String) -> ModelParams:
+    def __call__(self, message: String) -> tuple[ModelParams, int]:
+        """Return θ and its version."""
         try:
             document = json.loads(message.data)
             for key, wanted in self._wanted.items():
@@ -41,7 +43,10 @@ class ThetaReader:
                         f"θ was learned for the {key} {str(document[key])[:40]!r}, not for {wanted!r}"
                     )
             theta = ModelParams(**{name: document["theta"][name] for name in ModelParams._fields})
-            return check_theta(theta, self._joints, "θ")
+            version = document["updates"]
+            if not isinstance(version, int) or not 0 <= version < 2**32:
+                raise BadMessage(f"the number of updates is {str(version)[:40]}")
+            return check_theta(theta, self._joints, "θ"), version
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise BadMessage(f"not a θ ({type(error).__name__})") from None
         except ConfigError as error:

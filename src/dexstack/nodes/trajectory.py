@@ -18,9 +18,9 @@ joints to stay.
 from __future__ import annotations
 
 import pathlib
-import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from dexstack.config import param
 from dexstack.errors import ConfigError
-from dexstack.hand.trajectory import Follower, FollowParams, Motion, Phase
-from dexstack.hand.trajectory import read_motion as read_file
+from dexstack.hand.trajectory import Follower, FollowParams, Phase, Waypoints, read_waypoints
 from dexstack.model import HAND_NAMES
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
@@ -78,7 +77,6 @@ class TrajectoryNode(StackNode):
         names = self._hand.joint_names
         self._asked = self.newest(JointTrajectory, "joint_trajectory", COMMAND, self._read)
         self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(names, "position"))
-        self._torques = self.newest(JointState, "joint_states", SENSOR, JointReader(names, "effort"))
         self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(names, "position"))
         self._wait = WaitSet(self, self._joints)
         self._command = JointWriter(names, "position")
@@ -97,7 +95,9 @@ class TrajectoryNode(StackNode):
         self._commanded = -np.inf
         file = self.params(TrajectoryParams).motion
         self._torque_since = np.inf
-        self._from_file = Request(0.0, read_file(pathlib.Path(file)), asker=_EndsNode(self)) if file else None
+        self._from_file = (
+            Request(0.0, read_waypoints(pathlib.Path(file)), asker=_EndsNode(self)) if file else None
+        )
         self._say()
 
     def apply(self, block: Any) -> None:
@@ -136,7 +136,7 @@ class TrajectoryNode(StackNode):
             self._asker.ended(self._follower.phase, self._follower.why, on_the_way=left > 0.0)
             self._asker = IGNORED
 
-    def _read(self, message: JointTrajectory) -> tuple[float, Motion | None]:
+    def _read(self, message: JointTrajectory) -> tuple[float, Waypoints | None]:
         """Return :func:`read_motion`; a malformed message is also reported as a refusal."""
         try:
             return read_motion(message)
@@ -162,11 +162,8 @@ class TrajectoryNode(StackNode):
     def _stay_until_ready(self, seen: JointSample) -> Request | None:
         """Return the motion of the file once the servo is on and ``heard_on`` has a subscriber; until
         then command the measured angles, because the servo needs a command to turn on."""
-        torques, now = self._torques.take(), time.monotonic()
-        if torques is not None and not np.any(torques.values):
-            self._torque_since = np.inf
-        elif torques is not None:
-            self._torque_since = min(self._torque_since, now)
+        now = time.monotonic()
+        self._torque_since = np.inf if seen.limp else min(self._torque_since, now)
         topic = self.params(TrajectoryParams).heard_on
         if now >= self._torque_since and (
             not topic or self.count_subscribers(topic) or now - self._torque_since >= UNHEARD
@@ -249,9 +246,4 @@ class _EndsNode(Asker):
         self._node.end(0 if phase is Phase.DONE else 1)
 
 
-def main() -> int:
-    return run_node(TrajectoryNode)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = partial(run_node, TrajectoryNode)

@@ -15,7 +15,7 @@ from rclpy.node import Node
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from dexstack.errors import ConfigError
-from dexstack.hand.trajectory import FollowParams, Motion, Phase
+from dexstack.hand.trajectory import FollowParams, Phase, Waypoints
 from dexstack.nodes.awaited import Awaited
 from dexstack.nodes.wire import BadMessage, seconds, set_stamp
 
@@ -46,7 +46,7 @@ class Request:
 
     start: float
     """Time at which it begins [s]; 0: at once."""
-    motion: Motion | None
+    motion: Waypoints | None
     """None: stop the running motion."""
     tolerances: FollowParams | None = None
     """None: those of the node."""
@@ -54,7 +54,7 @@ class Request:
     came: float = field(default_factory=time.monotonic)
 
 
-def read_motion(message: JointTrajectory) -> tuple[float, Motion | None]:
+def read_motion(message: JointTrajectory) -> tuple[float, Waypoints | None]:
     """Return start [s] (0: at once) and motion; None: stop the running motion."""
     if not message.points:
         return 0.0, None
@@ -67,7 +67,7 @@ def read_motion(message: JointTrajectory) -> tuple[float, Motion | None]:
         [point.time_from_start.sec + 1e-9 * point.time_from_start.nanosec for point in message.points]
     )
     try:
-        return seconds(message.header.stamp), Motion(
+        return seconds(message.header.stamp), Waypoints(
             tuple(message.joint_names), times, positions, velocities if velocities.size else None
         )
     except ConfigError as error:

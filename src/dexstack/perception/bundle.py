@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import yaml
 
-from dexstack.errors import ConfigError, writing
+from dexstack.errors import ConfigError
+from dexstack.files import write_text
 from dexstack.model.description import data_dir, number_list, read_yaml
 from dexstack.perception.se3 import Transform
 from dexstack.perception.tags import COUNT
@@ -130,8 +131,7 @@ def save_bundle(path: str | Path, bundle: TagBundle, comment: str) -> None:
         for t in bundle.tags.values()
     ]
     text = yaml.safe_dump({"name": bundle.name, "tags": tags}, sort_keys=False, default_flow_style=None)
-    with writing(path):
-        Path(path).write_text(f"# {comment}\n{text}")
+    write_text(path, f"# {comment}\n{text}")
 
 
 def object_bundle(name: str | Path) -> TagBundle:

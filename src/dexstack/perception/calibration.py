@@ -12,7 +12,8 @@ import numpy as np
 import yaml
 from scipy.optimize import least_squares
 
-from dexstack.errors import ConfigError, writing
+from dexstack.errors import ConfigError
+from dexstack.files import write_text
 from dexstack.model.description import number_list, quaternion, read_yaml
 from dexstack.model.hand import HandModel
 from dexstack.perception.bundle import TagBundle
@@ -124,13 +125,9 @@ def save_mount(path: str | Path, c: CameraCalibration | HandEye, camera: CameraM
         "measured": f"{datetime.now():%Y-%m-%d %H:%M}",
         "camera": camera.document(),
     }
-    with writing(path):
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        text = yaml.safe_dump(document, sort_keys=False, default_flow_style=None)
-        Path(path).write_text(
-            "# The camera's optical frame in the palm frame [m, w x y z]. Written by dexstack "
-            f"calibrate.\n{text}"
-        )
+    text = yaml.safe_dump(document, sort_keys=False, default_flow_style=None)
+    comment = "# The camera's optical frame in the palm frame [m, w x y z]. Written by dexstack calibrate."
+    write_text(path, f"{comment}\n{text}")
 
 
 def load_mount(path: str | Path, hand: HandModel) -> Transform:

@@ -68,7 +68,7 @@ class CameraModel:
             d = np.zeros(0)
         elif model not in MODELS:
             raise ConfigError(
-                f"the distortion model '{model[:40]}' is not known; known: plumb_bob, rational_polynomial"
+                f"the distortion model {model[:40]!r} is not known; known: plumb_bob, rational_polynomial"
             )
         else:
             n = MODELS[model]

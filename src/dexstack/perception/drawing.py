@@ -3,11 +3,9 @@ fingertip."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
-from dexstack.errors import ConfigError, writing
+from dexstack.errors import ConfigError
 from dexstack.perception.bundle import Tag, TagBundle
 from dexstack.perception.hand_eye import HEIGHT
 from dexstack.perception.sheet import whole
@@ -17,16 +15,6 @@ THICK, RIM, RECESS, WALL, PLAY = 4.0, 4.0, 0.3, 1.6, 0.25
 cap and finger [mm]."""
 FLAT = 1e-6
 """Tolerance for tags in one plane [m, -]."""
-
-
-def write_drawing(path: str | Path, text: str) -> None:
-    """Write a drawing.
-
-    Raises:
-        ConfigError: the file cannot be written.
-    """
-    with writing(path):
-        Path(path).write_text(text)
 
 
 def plate(bundle: TagBundle) -> str:

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import cv2
 import mujoco
 import numpy as np
-from scipy.spatial import ConvexHull
 
 from dexstack.model.scene import OBJECT_BODY
 from dexstack.perception.bundle import CORNERS, Tag, TagBundle
 from dexstack.perception.camera import CameraModel
 from dexstack.perception.se3 import Transform
+from dexstack.perception.solids import Solid, Solids, View, clip, shade
 from dexstack.perception.tags import bitmap
 
 FINE = 4
@@ -30,75 +30,62 @@ _NEAR = 0.02  # m
 _CARD = np.array([232.0, 231.0, 228.0])
 _INK = 0.08  # brightness of printed black against the card's
 _LEVELS = _INK + (1.0 - _INK) * np.linspace(0.0, 1.0, 256)[None, :, None]
-_ENDS = np.array([[0.0, 0.0, -1.0], [0.0, 0.0, 1.0]])
 _DESK = ((96, 92, 86), (128, 124, 118))
 _SKIN = np.array([208.0, 178.0, 96.0])
 
 
-@dataclass(frozen=True)
-class _Solid:
-    """A convex solid fixed to a body of the model."""
+class _Window:
+    """The part of a picture around some pixels, enlarged to draw into.
 
-    body: int
-    vertices: np.ndarray
-    """(n, 3) in the body's frame [m]."""
-    faces: tuple[np.ndarray, ...]
-    """Vertex indices around every flat face; empty: drawn as a silhouette."""
-    normals: np.ndarray
-    """(faces, 3) outward."""
-    colour: np.ndarray
-    """(3,) 0 to 255."""
+    Args:
+        image: (height, width, 3) uint8.
+        uv: the pixels (n, 2).
+        camera: the camera of the picture.
+        factor: factor of the enlargement.
+    """
 
+    def __init__(self, image: np.ndarray, uv: np.ndarray, camera: CameraModel, factor: int) -> None:
+        self.low = np.maximum(np.floor(uv.min(axis=0)).astype(int) - 2, 0)
+        high = np.maximum(np.ceil(uv.max(axis=0)).astype(int) + 3, 0)
+        self._part = image[self.low[1] : high[1], self.low[0] : high[0]]
+        self.high = self.low + self._part.shape[1::-1]
+        self._camera, self._factor = camera, factor
+        self.fine = (
+            cv2.resize(self._part, None, fx=factor, fy=factor, interpolation=cv2.INTER_NEAREST)
+            if self._part.size
+            else np.zeros((0, 0, 3), np.uint8)
+        )
 
-def _flat_faces(vertices: np.ndarray) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-    """Return the faces of a convex hull, with the triangles of one plane joined, and their
-    normals."""
-    hull = ConvexHull(vertices)
-    planes: list[np.ndarray] = []
-    members: list[set[int]] = []
-    for simplex, equation in zip(hull.simplices, hull.equations, strict=True):
-        for k, plane in enumerate(planes):
-            if plane[:3] @ equation[:3] > 1.0 - 1e-6 and abs(plane[3] - equation[3]) < 1e-6:
-                members[k].update(simplex)
-                break
-        else:
-            planes.append(equation)
-            members.append(set(simplex))
-    faces = []
-    for plane, member in zip(planes, members, strict=True):
-        index = np.array(sorted(member))
-        n = plane[:3]
-        a = np.cross(n, [1.0, 0.0, 0.0] if abs(n[0]) < 0.9 else [0.0, 1.0, 0.0])
-        d = vertices[index] - vertices[index].mean(axis=0)
-        faces.append(index[np.argsort(np.arctan2(d @ np.cross(n, a), d @ a))])
-    return tuple(faces), np.array(planes)[:, :3]
+    def pixels(self, p_C: np.ndarray) -> np.ndarray:
+        """Return the enlarged pixels (n, 2) of points (n, 3)."""
+        return (self._camera.project(p_C) - self.low + 0.5) * self._factor - 0.5
+
+    def layer(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return a copy of the enlarged part and an empty mask."""
+        return self.fine.copy(), np.zeros(self.fine.shape[:2], np.uint8)
+
+    def put_back(self) -> None:
+        """Average the enlarged part into the picture."""
+        self._part[:] = cv2.resize(self.fine, self._part.shape[1::-1], interpolation=cv2.INTER_AREA)
 
 
-def _ball(radius: float) -> np.ndarray:
-    """Return points (n, 3) whose hull has the silhouette of a ball within 1 %."""
-    k = np.arange(96) + 0.5
-    polar, azimuth = np.arccos(1 - 2 * k / 96), np.pi * (1 + 5**0.5) * k
-    unit = [np.cos(azimuth) * np.sin(polar), np.sin(azimuth) * np.sin(polar), np.cos(polar)]
-    return radius * 1.01 * np.stack(unit, axis=1)
+class _Covers:
+    """Solids that may hide what is drawn after them."""
 
+    def __init__(self, solids: Solids, view: View) -> None:
+        self._solids, self._view = solids, view
 
-def _geom_vertices(model: mujoco.MjModel, g: int) -> np.ndarray | None:
-    """Return points (n, 3) in the geom's frame whose hull it is; None for other geoms."""
-    kind, size = int(model.geom_type[g]), model.geom_size[g]
-    if kind == mujoco.mjtGeom.mjGEOM_BOX:
-        return np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]) * size
-    if kind == mujoco.mjtGeom.mjGEOM_SPHERE:
-        return _ball(size[0])
-    if kind == mujoco.mjtGeom.mjGEOM_CAPSULE:
-        return np.concatenate([_ball(size[0]) + size[1] * end for end in _ENDS])
-    if kind == mujoco.mjtGeom.mjGEOM_CYLINDER:
-        a = np.linspace(0, 2 * np.pi, 24, endpoint=False)
-        ring = np.stack([size[0] * np.cos(a), size[0] * np.sin(a), 0 * a], axis=1)
-        return np.concatenate([ring + size[1] * end for end in _ENDS])
-    if kind == mujoco.mjtGeom.mjGEOM_MESH:
-        first = model.mesh_vertadr[model.geom_dataid[g]]
-        return model.mesh_vert[first : first + model.mesh_vertnum[model.geom_dataid[g]]].astype(float)
-    return None
+    def hide(self, mask: np.ndarray, window: _Window, normal_C: np.ndarray, point_C: np.ndarray) -> None:
+        """Remove from the mask the parts of a plane that solids in front of it hide."""
+        view = self._view
+        near = (view.nearest > _NEAR) & (view.high >= window.low).all(axis=1)
+        near &= (view.low <= window.high).all(axis=1)
+        near &= self._solids.heights(view.p_C, normal_C, point_C) > 1e-6
+        for k in np.flatnonzero(near):
+            front = clip(view.p_C[self._solids.parts[k]], normal_C, point_C)
+            if front is not None:
+                hull = cv2.convexHull(window.pixels(front).astype(np.float32)).reshape(-1, 2)
+                _fill(mask, hull, 0, line=cv2.LINE_8)
 
 
 class TagPainter:
@@ -123,61 +110,55 @@ class TagPainter:
         base: TagBundle | None = None,
         carried: Sequence[tuple[int, Tag]] = (),
     ) -> None:
-        self.model, self.camera, self.X_WC = model, camera, X_WC
+        self.camera, self.X_WC = camera, X_WC
         self._X_CW = X_WC.inverse
         self._object = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, OBJECT_BODY)
-        self._light_W = np.array([0.3, -0.4, 0.85])
-        self._light_W /= np.linalg.norm(self._light_W)
-        solids = [solid for g in range(model.ngeom) if (solid := self._make_solid(g)) is not None]
-        self._others = [s for s in solids if s.body != self._object]
-        self._body = [s for s in solids if s.body == self._object]
         self._tags = [] if bundle is None else [_Print.of(tag) for tag in bundle.tags.values()]
-        self._plane_of = [self._nearest_tag(s) for s in self._body]
         self._carried = [(body, _Print.of(tag)) for body, tag in carried]
+        others, body = [], []
+        for g in range(model.ngeom):
+            of_object = model.geom_bodyid[g] == self._object
+            solid = Solid.of_geom(model, g, _SKIN if of_object else 255.0 * model.geom_rgba[g, :3])
+            if solid is not None and not of_object:
+                others.append(solid)
+            elif solid is not None and int(model.geom_type[g]) == mujoco.mjtGeom.mjGEOM_MESH:
+                body.append(solid)
+        self._others = Solids(others) if others else None
+        self._body = Solids(body) if body else None
+        self._sides = self._sides_of([normal for solid in body for normal in solid.normals])
+        self._corners = [] if self._body is None else [c for faces in self._body.faces for _, c in faces]
+        """Vertices around every face of the object."""
         self._still = self._draw_still([] if base is None else [_Print.of(tag) for tag in base.tags.values()])
 
-    def render(self, data: mujoco.MjData) -> np.ndarray:
-        """Render the scene at ``data``, with up-to-date kinematics, as (height, width, 3) uint8
-        RGB."""
-        X_WB = [Transform(data.xmat[b].reshape(3, 3), data.xpos[b]) for b in range(self.model.nbody)]
+    def render(self, data: mujoco.MjData, fine: int = FINE) -> np.ndarray:
+        """Render the scene, (height, width, 3) uint8 RGB.
+
+        Args:
+            data: with up-to-date kinematics.
+            fine: factor on the resolution at which the object and moving tags are drawn before averaging.
+        """
         image = self._still.copy()
-        shown = sorted(
-            ((self._X_CW.apply(X_WB[s.body].apply(s.vertices)), s) for s in self._others),
-            key=lambda x: -x[0][:, 2].mean(),
-        )
-        for p_C, solid in shown:
-            self._draw(image, p_C, solid, X_WB[solid.body].R)
+        covers = None
+        if self._others is not None:
+            view = self._others.seen(data, self._X_CW, self.camera)
+            self._draw_others(image, view)
+            covers = _Covers(self._others, view)
         for body, print_ in self._carried:
-            self._draw_carried(image, print_, X_WB[body].compose(print_.X_BT), [p_C for p_C, _ in shown])
-        if self._body:
-            self._draw_object(image, X_WB[self._object], [p_C for p_C, _ in shown])
+            X_WT = _pose(data, body).compose(print_.X_BT)
+            self._draw_carried(image, print_, X_WT, covers, fine)
+        if self._body is not None:
+            self._draw_object(image, data, covers, fine)
         return image
 
     # --- parts ---
 
-    def _make_solid(self, g: int) -> _Solid | None:
-        model = self.model
-        body = int(model.geom_bodyid[g])
-        vertices = _geom_vertices(model, g)
-        kind = int(model.geom_type[g])
-        if vertices is None or (body == self._object and kind != mujoco.mjtGeom.mjGEOM_MESH):
-            return None
-        R = np.empty(9)
-        mujoco.mju_quat2Mat(R, model.geom_quat[g])
-        vertices = vertices @ R.reshape(3, 3).T + model.geom_pos[g]
-        flat = kind in (mujoco.mjtGeom.mjGEOM_BOX, mujoco.mjtGeom.mjGEOM_MESH)
-        faces, normals = _flat_faces(vertices) if flat else ((), np.zeros((0, 3)))
-        colour = _SKIN if body == self._object else 255.0 * model.geom_rgba[g, :3]
-        return _Solid(body, vertices, faces, normals, colour)
-
-    def _nearest_tag(self, solid: _Solid) -> np.ndarray:
-        """Return, for every face, the tag whose plane is used for occlusion."""
-        if not self._tags:
-            return np.zeros(len(solid.faces), int)
-        return np.argmax(solid.normals @ np.stack([t.X_BT.R[:, 2] for t in self._tags]).T, axis=1)
-
-    def _shade(self, colour: np.ndarray, normal_W: np.ndarray) -> np.ndarray:
-        return colour * (0.55 + 0.45 * max(float(normal_W @ self._light_W), 0.0))
+    def _sides_of(self, normals: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return, for every tag, the faces nearest to its plane, which is used for their occlusion;
+        without tags, all."""
+        if not self._tags or not len(normals):
+            return [np.arange(len(normals))]
+        nearest = np.argmax(np.stack(normals) @ np.stack([t.X_BT.R[:, 2] for t in self._tags]).T, axis=1)
+        return [np.flatnonzero(nearest == k) for k in range(len(self._tags))]
 
     def _draw_still(self, prints: Sequence[_Print]) -> np.ndarray:
         """Draw the desk and the base's tags, which do not move."""
@@ -186,112 +167,88 @@ class TagPainter:
         image = np.empty((h, w, 3), np.uint8)
         image[:] = (a + (b - a) * np.linspace(0, 1, h)[:, None, None]).astype(np.uint8)
         if prints:
-            fine = cv2.resize(image, None, fx=FINE, fy=FINE, interpolation=cv2.INTER_NEAREST)
+            window = _Window(image, np.array([[0, 0], [w, h]]), self.camera, FINE)
             for p in prints:
-                card = self._shade(_CARD, p.X_BT.R[:, 2])
-                p.draw(fine, None, self._X_CW.compose(p.X_BT), self.camera, np.zeros(2), card)
-            image = cv2.resize(fine, (w, h), interpolation=cv2.INTER_AREA)
+                p.draw(window, window.fine, None, self._X_CW.compose(p.X_BT), shade(_CARD, p.X_BT.R[:, 2]))
+            window.put_back()
         return image
 
-    def _draw(self, image: np.ndarray, p_C: np.ndarray, solid: _Solid, R_WB: np.ndarray) -> None:
-        if p_C[:, 2].min() < _NEAR:
-            return
-        uv = self.camera.project(p_C)
-        if (uv.max(axis=0) < 0).any() or uv[:, 0].min() > image.shape[1] or uv[:, 1].min() > image.shape[0]:
-            return
-        if not solid.faces:
-            _fill(image, _hull(uv), self._shade(solid.colour, np.array([0.0, 0.0, 0.7])))
-            return
-        for face, normal in zip(solid.faces, solid.normals @ R_WB.T, strict=True):
-            if (self._X_CW.R @ normal) @ p_C[face[0]] < 0.0:
-                _fill(image, uv[face], self._shade(solid.colour, normal))
+    def _draw_others(self, image: np.ndarray, view: View) -> None:
+        """Draw all solids but the object, from far to near."""
+        solids = self._others
+        shown = (view.nearest >= _NEAR) & (view.high >= 0).all(axis=1)
+        shown &= (view.low <= image.shape[1::-1]).all(axis=1)
+        fixed = np.round(view.uv.clip(-1e6, 1e6) * (1 << _SHIFT)).astype(np.int32)
+        uv, shades = view.uv.astype(np.float32), view.shades.tolist()
+        for k in np.argsort(-view.depth, kind="stable"):
+            if not shown[k]:
+                continue
+            if not solids.faces[k]:
+                part = solids.parts[k]
+                outline = cv2.convexHull(uv[part], returnPoints=False)[:, 0]
+                _fill_fixed(image, fixed[part][outline], solids.silhouettes[k].tolist())
+            for f, corners in solids.faces[k]:
+                if view.facing[f]:
+                    _fill_fixed(image, fixed[corners], shades[f])
 
-    def _draw_object(self, image: np.ndarray, X_WO: Transform, others_C: list[np.ndarray]) -> None:
-        X_CO = self._X_CW.compose(X_WO)
-        corners_C = [X_CO.apply(s.vertices) for s in self._body]
-        everything = np.concatenate(corners_C)
-        if everything[:, 2].min() < _NEAR:
+    def _draw_object(self, image: np.ndarray, data: mujoco.MjData, covers: _Covers | None, fine: int) -> None:
+        view = self._body.seen(data, self._X_CW, self.camera)
+        if view.nearest.min() < _NEAR:
             return
-        low, part = _window(image, self.camera.project(everything))
-        if not part.size:
+        window = _Window(image, view.uv, self.camera, fine)
+        if not window.fine.size:
             return
-        fine = cv2.resize(part, None, fx=FINE, fy=FINE, interpolation=cv2.INTER_NEAREST)
-        near = [p for p in others_C if self._is_in_front(p, low, part)]
-        for k in range(max(len(self._tags), 1)):
-            self._draw_side(fine, k, X_WO, corners_C, near, low)
-        part[:] = cv2.resize(fine, (part.shape[1], part.shape[0]), interpolation=cv2.INTER_AREA)
+        X_CO = self._X_CW.compose(_pose(data, self._object))
+        for k, side in enumerate(self._sides):
+            X_CT = X_CO.compose(self._tags[k].X_BT) if self._tags else None
+            if X_CT is not None and X_CT.R[:, 2] @ X_CT.p >= 0.0:
+                X_CT = None
+            self._draw_side(window, view, side[view.facing[side]], (k, X_CT), covers)
+        window.put_back()
+
+    def _draw_side(
+        self,
+        window: _Window,
+        view: View,
+        faces: np.ndarray,
+        tag: tuple[int, Transform | None],
+        covers: _Covers | None,
+    ) -> None:
+        """Draw the visible parts of faces and of their tag, given by number and pose (None: unseen)."""
+        k, X_CT = tag
+        if not len(faces) and X_CT is None:
+            return
+        layer, mask = window.layer()
+        for f in faces:
+            polygon = window.pixels(view.p_C[self._corners[f]])
+            _fill(layer, polygon, view.shades[f], line=cv2.LINE_8)
+            _fill(mask, polygon, 255, line=cv2.LINE_8)
+        if X_CT is not None:
+            plane = X_CT.R[:, 2], X_CT.p
+            self._tags[k].draw(window, layer, mask, X_CT, shade(_CARD, self.X_WC.R @ plane[0]))
+        else:
+            plane = view.normals_C[faces[0]], view.p_C[self._corners[faces[0]][0]]
+        if covers is not None:
+            covers.hide(mask, window, *plane)
+        cv2.copyTo(layer, mask, window.fine)
 
     def _draw_carried(
-        self, image: np.ndarray, print_: _Print, X_WT: Transform, others_C: list[np.ndarray]
+        self, image: np.ndarray, print_: _Print, X_WT: Transform, covers: _Covers | None, fine: int
     ) -> None:
         """Draw one tag with its border, hidden where a solid is in front of its plane."""
         X_CT = self._X_CW.compose(X_WT)
         if X_CT.p[2] < _NEAR or X_CT.R[:, 2] @ X_CT.p >= 0.0:
             return
-        low, part = _window(image, self.camera.project(X_CT.apply(print_.edge * 10 / 8 * CORNERS)))
-        if not part.size:
+        corners_C = X_CT.apply(print_.edge * 10 / 8 * CORNERS)
+        window = _Window(image, self.camera.project(corners_C), self.camera, fine)
+        if not window.fine.size:
             return
-        fine = cv2.resize(part, None, fx=FINE, fy=FINE, interpolation=cv2.INTER_NEAREST)
-        layer, mask = fine.copy(), np.zeros(fine.shape[:2], np.uint8)
-        print_.draw(layer, mask, X_CT, self.camera, low, self._shade(_CARD, X_WT.R[:, 2]))
-        for p_C in others_C:
-            if self._is_in_front(p_C, low, part):
-                self._cover(mask, p_C, X_CT.R[:, 2], X_CT.p, low)
-        cv2.copyTo(layer, mask, fine)
-        part[:] = cv2.resize(fine, (part.shape[1], part.shape[0]), interpolation=cv2.INTER_AREA)
-
-    def _cover(
-        self, mask: np.ndarray, p_C: np.ndarray, normal_C: np.ndarray, point_C: np.ndarray, low: np.ndarray
-    ) -> None:
-        """Remove from the mask the part of a plane that the hull of the points ``p_C`` hides."""
-        front = _clip(p_C, normal_C, point_C)
-        if front is not None:
-            _fill(mask, _hull(self._fine(front, low)), 0, line=cv2.LINE_8)
-
-    def _draw_side(
-        self,
-        fine: np.ndarray,
-        k: int,
-        X_WO: Transform,
-        corners_C: list[np.ndarray],
-        near: list[np.ndarray],
-        low: np.ndarray,
-    ) -> None:
-        """Draw the visible parts of the faces that belong to the tag ``k``, with the tag."""
-        X_CO, shown = self._X_CW.compose(X_WO), []
-        for solid, p_C, plane_of in zip(self._body, corners_C, self._plane_of, strict=True):
-            for f in np.flatnonzero(plane_of == k):
-                n_C, corners = X_CO.R @ solid.normals[f], p_C[solid.faces[f]]
-                if n_C @ corners[0] < 0.0:
-                    shown.append((n_C, corners, self._shade(solid.colour, X_WO.R @ solid.normals[f])))
-        tag = X_CO.compose(self._tags[k].X_BT) if self._tags else None
-        if tag is not None and tag.R[:, 2] @ tag.p >= 0.0:
-            tag = None
-        if not shown and tag is None:
-            return
-        layer, mask = fine.copy(), np.zeros(fine.shape[:2], np.uint8)
-        for _, p_C, colour in shown:
-            polygon = self._fine(p_C, low)
-            _fill(layer, polygon, colour, line=cv2.LINE_8)
-            _fill(mask, polygon, 255, line=cv2.LINE_8)
-        normal_C, point_C = (tag.R[:, 2], tag.p) if tag is not None else (shown[0][0], shown[0][1][0])
-        if tag is not None:
-            card = self._shade(_CARD, self.X_WC.R @ normal_C)
-            self._tags[k].draw(layer, mask, tag, self.camera, low, card)
-        for p_C in near:
-            self._cover(mask, p_C, normal_C, point_C, low)
-        cv2.copyTo(layer, mask, fine)
-
-    def _fine(self, p_C: np.ndarray, low: np.ndarray) -> np.ndarray:
-        """Return pixels in the enlarged part whose upper left pixel is ``low``."""
-        return (self.camera.project(p_C) - low + 0.5) * FINE - 0.5
-
-    def _is_in_front(self, p_C: np.ndarray, low: np.ndarray, part: np.ndarray) -> bool:
-        """Return true if the points lie before the camera and their picture may overlap a part."""
-        if p_C[:, 2].min() <= _NEAR:
-            return False
-        uv = self.camera.project(p_C)
-        return bool((uv.max(axis=0) >= low).all() and (uv.min(axis=0) <= low + part.shape[1::-1]).all())
+        layer, mask = window.layer()
+        print_.draw(window, layer, mask, X_CT, shade(_CARD, X_WT.R[:, 2]))
+        if covers is not None:
+            covers.hide(mask, window, X_CT.R[:, 2], X_CT.p)
+        cv2.copyTo(layer, mask, window.fine)
+        window.put_back()
 
 
 @dataclass(frozen=True)
@@ -310,20 +267,12 @@ class _Print:
         )
 
     def draw(
-        self,
-        fine: np.ndarray,
-        mask: np.ndarray | None,
-        X_CT: Transform,
-        camera: CameraModel,
-        low: np.ndarray,
-        card: np.ndarray,
+        self, window: _Window, layer: np.ndarray, mask: np.ndarray | None, X_CT: Transform, card: np.ndarray
     ) -> None:
-        """Draw the tag's modules, with its border, into an enlarged picture and its mask."""
-        uv = ((camera.project(X_CT.apply(self.edge * 10 / 8 * CORNERS)) - low + 0.5) * FINE - 0.5).astype(
-            np.float32
-        )
+        """Draw the tag's modules, with its border, into a layer of a window and its mask."""
+        uv = window.pixels(X_CT.apply(self.edge * 10 / 8 * CORNERS)).astype(np.float32)
         left, top = np.maximum(np.floor(uv.min(axis=0)).astype(int), 0)
-        right, bottom = np.minimum(np.ceil(uv.max(axis=0)).astype(int) + 1, [fine.shape[1], fine.shape[0]])
+        right, bottom = np.minimum(np.ceil(uv.max(axis=0)).astype(int) + 1, layer.shape[1::-1])
         if right <= left or bottom <= top:
             return
         n = self.modules.shape[0]
@@ -335,41 +284,23 @@ class _Print:
         )
         inside = np.zeros(size[::-1], np.uint8)
         _fill(inside, uv - (left, top), 255, line=cv2.LINE_8)
-        shade = cv2.LUT(cv2.cvtColor(print_, cv2.COLOR_GRAY2RGB), (_LEVELS * card).astype(np.uint8))
-        part = fine[top:bottom, left:right]
-        cv2.copyTo(shade, inside, part)
+        colours = cv2.LUT(cv2.cvtColor(print_, cv2.COLOR_GRAY2RGB), (_LEVELS * card).astype(np.uint8))
+        cv2.copyTo(colours, inside, layer[top:bottom, left:right])
         if mask is not None:
             np.maximum(mask[top:bottom, left:right], inside, out=mask[top:bottom, left:right])
 
 
+def _pose(data: mujoco.MjData, body: int) -> Transform:
+    return Transform(data.xmat[body].reshape(3, 3), data.xpos[body])
+
+
 def _fill(image: np.ndarray, polygon: np.ndarray, colour: np.ndarray | int, line: int = cv2.LINE_AA) -> None:
-    fixed = np.round(polygon * (1 << _SHIFT)).astype(np.int32)
     value = (float(colour),) if np.isscalar(colour) else colour.tolist()
-    cv2.fillConvexPoly(image, fixed, value, lineType=line, shift=_SHIFT)
+    _fill_fixed(image, np.round(polygon * (1 << _SHIFT)).astype(np.int32), value, line)
 
 
-def _hull(uv: np.ndarray) -> np.ndarray:
-    return cv2.convexHull(uv.astype(np.float32)).reshape(-1, 2)
-
-
-def _window(image: np.ndarray, uv: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the upper left pixel and a view of the part of an image around pixels; it may be
-    empty."""
-    low = np.maximum(np.floor(uv.min(axis=0)).astype(int) - 2, 0)
-    high = np.maximum(np.ceil(uv.max(axis=0)).astype(int) + 3, 0)
-    return low, image[low[1] : high[1], low[0] : high[0]]
-
-
-def _clip(p_C: np.ndarray, normal: np.ndarray, point: np.ndarray) -> np.ndarray | None:
-    """Return points whose hull is the part of the hull of ``p_C`` in front of a plane; None if there
-    is none."""
-    height = (p_C - point) @ normal
-    front, behind = height > 1e-6, height <= 1e-6
-    if not front.any():
-        return None
-    if not behind.any():
-        return p_C
-    a, b = p_C[front], p_C[behind]
-    share = height[front][:, None] / (height[front][:, None] - height[behind][None, :])
-    cut = a[:, None] + share[..., None] * (b[None] - a[:, None])
-    return np.concatenate([a, cut.reshape(-1, 3)])
+def _fill_fixed(
+    image: np.ndarray, polygon: np.ndarray, colour: Sequence[float], line: int = cv2.LINE_AA
+) -> None:
+    """Fill a convex polygon (n, 2), int32 in 1/16 pixel."""
+    cv2.fillConvexPoly(image, polygon, colour, lineType=line, shift=_SHIFT)

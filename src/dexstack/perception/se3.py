@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dexstack.geometry.rotations import rotation_matrix
+from dexstack.geometry.rotations import quaternion_of, rotation_matrix
 
 
 def skew(v: np.ndarray) -> np.ndarray:
@@ -27,26 +27,10 @@ def exp(rotvec: np.ndarray) -> np.ndarray:
 
 def log(R: np.ndarray) -> np.ndarray:
     """Return the rotation vector (3,) [rad] of ``R`` (3, 3), no longer than π."""
-    quat = to_quaternion(R)
+    quat = quaternion_of(R)
     quat = quat if quat[0] >= 0.0 else -quat
     length = float(np.sqrt(quat[1:] @ quat[1:]))
     return quat[1:] * (2.0 if length < 1e-9 else 2.0 * np.arctan2(length, quat[0]) / length)
-
-
-def to_quaternion(R: np.ndarray) -> np.ndarray:
-    """Return the unit quaternion wxyz (4,) of ``R`` (3, 3)."""
-    trace = R[0, 0] + R[1, 1] + R[2, 2]
-    # four times the squares of w, x, y, z
-    four = np.array([1.0 + trace, *(1.0 - trace + 2.0 * R[i, i] for i in range(3))])
-    k = int(np.argmax(four))
-    if k == 0:
-        quat = np.array([four[0], R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]])
-    else:
-        i, j, m = k - 1, k % 3, (k + 1) % 3
-        quat = np.empty(4)
-        quat[0] = R[m, j] - R[j, m]
-        quat[1 + i], quat[1 + j], quat[1 + m] = four[k], R[j, i] + R[i, j], R[m, i] + R[i, m]
-    return quat / np.linalg.norm(quat)
 
 
 class Transform(NamedTuple):
@@ -75,7 +59,7 @@ class Transform(NamedTuple):
     @property
     def pose(self) -> np.ndarray:
         """Position and quaternion wxyz (7,)."""
-        return np.concatenate([self.p, to_quaternion(self.R)])
+        return np.concatenate([self.p, quaternion_of(self.R)])
 
     @property
     def inverse(self) -> Transform:
@@ -100,3 +84,10 @@ def between(a: Transform, b: Transform, share: float) -> Transform:
     """Interpolate at ``share`` (0 to 1) of the way from ``a`` to ``b``."""
     way = difference(b, a)
     return Transform(exp(share * way[3:]) @ a.R, a.p + share * way[:3])
+
+
+def largest_deviations(P: np.ndarray) -> tuple[float, float]:
+    """Return the largest standard deviations of translation [m] and rotation [rad] in any direction, of
+    their covariance (6, 6)."""
+    linear, angular = (np.sqrt(max(np.linalg.eigvalsh(block)[-1], 0.0)) for block in (P[:3, :3], P[3:, 3:]))
+    return float(linear), float(angular)

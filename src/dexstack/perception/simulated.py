@@ -11,7 +11,7 @@ from dexstack.model.objects import ObjectModel
 from dexstack.model.scene import JointLayout, build_scene
 from dexstack.perception.bundle import Tag, TagBundle
 from dexstack.perception.camera_params import SimulatedCameraParams
-from dexstack.perception.render import TagPainter
+from dexstack.perception.render import FINE, TagPainter
 from dexstack.perception.se3 import Transform, between, difference
 
 MOST_SHUTTER_STEPS = 4
@@ -92,18 +92,19 @@ class SimulatedCamera:
     ) -> np.ndarray:
         then, now = Transform.of_pose(pose_WO0), Transform.of_pose(pose_WO)
         steps = self._steps(difference(now, then), now.p)
+        fine = int(np.ceil(FINE / np.sqrt(steps)))  # instants and pixel parts average alike
         total = np.zeros((self.camera.height, self.camera.width, 3), np.uint16)
         for s in (np.arange(steps) + 0.5) / steps:
-            image = self._draw(q0 + s * (q - q0), between(then, now, s).pose)
+            image = self._draw(q0 + s * (q - q0), between(then, now, s).pose, fine)
             if steps == 1:
                 return image
             total += image
         return (total // steps).astype(np.uint8)
 
-    def _draw(self, q: np.ndarray, pose_WO: np.ndarray) -> np.ndarray:
+    def _draw(self, q: np.ndarray, pose_WO: np.ndarray, fine: int = FINE) -> np.ndarray:
         self._data.qpos[:] = np.concatenate([self._layout.coordinates(q), pose_WO])
         mujoco.mj_kinematics(self._model, self._data)
-        return self._painter.render(self._data)
+        return self._painter.render(self._data, fine)
 
     def _steps(self, way: np.ndarray, p_WO: np.ndarray) -> int:
         """Return the number of instants between which no point of the object moves by more than half

@@ -1,7 +1,5 @@
 """Fixtures of the node tests, which need rclpy."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import itertools

@@ -1,7 +1,5 @@
 """What the tests of nodes share: messages, nodes in the process of the test, and stand-ins."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import threading

@@ -3,9 +3,6 @@
 Server and types of the actions need a ROS installation to be built or are not on PyPI: they have stand-ins.
 """
 
-from __future__ import annotations
-
-import itertools
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -217,7 +214,8 @@ class Hand:
     next."""
 
     def __init__(self, pair: Pair) -> None:
-        self.node, self.q, self.t, self.follows = pair.node, HAND.home.copy(), 0.0, True
+        self.node, self.peer = pair
+        self.q, self.t, self.follows = HAND.home.copy(), 0.0, True
         self._to_joints = pair.peer.create_publisher(JointState, "joint_states", 10)
         pair.peer.create_subscription(JointState, "joint_command", self._command, 10)
         self.action = FollowAction(
@@ -311,53 +309,27 @@ def test_tolerances_of_a_goal_are_the_tightest_that_are_said():
     assert (said.path_tolerance, said.goal_tolerance, said.goal_time) == (0.1, 1e3, 2.5)
 
 
-# not the middle finger, on which the cube lies
-MOVED = np.array([0, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 1, 1])
-AWAY = HAND.home + 0.15 * MOVED * INWARDS
-
-
-@pytest.mark.slow
-@pytest.mark.flaky(reruns=2)  # in real time: another process may take the core for longer than the hand waits
-def test_a_hand_plays_a_trajectory_and_stops_when_told(start, probe):
-    start("--part", "robot", "--discovery", "localhost", "--trajectories")
-    states, joints = [], []
-    listen = probe.node.create_subscription
-    listen(
+def test_trajectories_on_the_topic_are_played_replaced_cancelled_or_refused(hand):
+    states, still = [], np.zeros(16)
+    hand.peer.create_subscription(
         DiagnosticStatus,
         "joint_trajectory/state",
         lambda m: states.append((m.message, m.values[0].value)),
         LATCHED,
     )
-    listen(JointState, "joint_states", lambda m: joints.append(np.array(m.position)), SENSOR)
-    to = probe.node.create_publisher(JointTrajectory, "joint_trajectory", 10)
-    wait_until(lambda: to.get_subscription_count() == 1 and joints and states, 120, "the node and the hand")
-
-    def play(trajectory: JointTrajectory, phase: str) -> str:
-        """Publish until the node answers: it may discover this publisher, or the hand's, late. Return the
-        reason of the phase."""
+    to = hand.peer.create_publisher(JointTrajectory, "joint_trajectory", COMMAND)
+    wait_until(lambda: to.get_subscription_count() and states, 30, "the node")
+    for trajectory, phase, why in (
+        (message((0.5, THERE)), "done", ""),
+        (message((0.2, HAND.home, still), (0.5, THERE, still)), "done", ""),
+        (message((50.0, HAND.home)), "following", ""),
+        (message((1.0, HAND.home + 9.0)), "following", "beyond its limits"),
+        (JointTrajectory(), "cancelled", "cancelled"),
+        (message((1.0, HAND.home[:15])), "cancelled", "refused: every point of a trajectory needs"),
+    ):
         states.clear()
-        ticks = itertools.count()
-        wait_until(
-            lambda: (
-                (next(ticks) % 50 == 0 and to.publish(trajectory))
-                or any("no joint angles" not in why for _, why in states)
-            ),
-            50,
-            "an answer",
-        )
-        return wait_until(lambda: [why for p, why in states if p == phase], 60, f"'{phase}', not {states}")[0]
-
-    still = np.zeros(16)
-    play(message((1.0, AWAY)), "done")
-    assert np.abs(joints[-1] - AWAY).max() < 0.05
-    play(message((1.0, HAND.home, still), (2.0, AWAY, still)), "done")
-    assert np.abs(joints[-1] - AWAY).max() < 0.02
-    play(message((5.0, HAND.home)), "following")
-    assert play(JointTrajectory(), "cancelled") == "cancelled"
-    states.clear()
-    to.publish(message((1.0, HAND.home + 9.0)))
-    refused = lambda: [why for _, why in states if why.startswith("refused")]  # noqa: E731
-    assert "beyond its limits" in wait_until(refused, 30, "the refusal")[0]
-    states.clear()
-    to.publish(message((1.0, HAND.home[:15])))
-    assert "every point of a trajectory needs" in wait_until(refused, 30, "the refusal")[0]
+        to.publish(trajectory)
+        found = lambda p=phase, w=why: any(x == p and w in said for x, said in states)  # noqa: E731
+        wait_until(lambda f=found: hand.tick() or f(), 60, f"'{phase}', not {states}")
+        if phase == "done":
+            np.testing.assert_allclose(hand.q, THERE, atol=0.05)

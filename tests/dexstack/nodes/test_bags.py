@@ -1,7 +1,5 @@
 """Recording and replay: the same bytes, topics and order."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path
@@ -75,3 +73,17 @@ def test_a_bag_is_never_overwritten(tmp_path):
     )
     assert done.returncode == 2 and "already exists" in done.stderr
     assert (tmp_path / "a.mcap").read_text() == "precious"
+
+
+@pytest.mark.slow
+@pytest.mark.flaky(reruns=2)  # in real time
+def test_a_dataset_moves_an_emulated_hand_as_recorded(tmp_path):
+    """Its joints reach the angles at which those of the simulated trial ended."""
+    for argv in (
+        ("eval", "palm_turn", "--trials", "1", "--seconds", "2", "--record", "trials", "--require", "0"),
+        ("dataset", "trials", "--out", "set", "--fps", "20"),
+        ("replay", "set", "--on", "mock", "--results", "again", "--json", "found.json"),
+    ):
+        subprocess.run([*DEXSTACK, *argv], cwd=tmp_path, check=True, capture_output=True, timeout=300)
+    found = json.loads((tmp_path / "found.json").read_text())["results"]["joint_error_rad"]
+    assert found["mean"] < 0.03 and found["end"] < 0.08

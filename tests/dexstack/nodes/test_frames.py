@@ -1,7 +1,5 @@
 """Poses in frames that move: looked up at their stamps, or refused with a reason."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np
@@ -92,6 +90,7 @@ def test_old_repeated_and_reset_poses(buffer):
     buffer.note(frames_message(SimpleNamespace, 0.0, loop), fixed=True)
     with pytest.raises(ConfigError, match="a loop"):
         buffer.pose("world", "camera", 3.0)
+    assert FrameBuffer().root("camera")[0] == "camera"
 
 
 class Told(FrameBuffer):
@@ -137,7 +136,7 @@ class Tilted(FrameBuffer):
     ("of", "trouble"), [("base", ""), ("nowhere", "does not connect 'nowhere' to 'world'")]
 )
 def test_the_hand_compensates_gravity_in_the_direction_that_tf_gives(pair, monkeypatch, of, trouble):
-    monkeypatch.setattr("dexstack.nodes.hand.FrameListener", Tilted)
+    monkeypatch.setattr("dexstack.nodes.common.FrameListener", Tilted)
     node, hand = pair(HandNode, gravity_frame=of, kp=0.0), load_hand("right")
     node.activate()
     bench = Bench(node)

@@ -1,11 +1,10 @@
 """The hand node in front of emulated hands, on a CAN bus (Allegro) and on a pseudo-terminal (LEAP), and
 whole runs of `dexstack up mock`."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -37,6 +36,8 @@ from dexstack.nodes.hand import HandNode
 from dexstack.nodes.simulator import SimulatorNode
 from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, seconds
 from dexstack.plants.mujoco import MujocoPlant
+from tests.acceptance.probe import call
+from tests.acceptance.programs import DEXSTACK
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "hand"))
 from emulated import PATIENT, Emulator
@@ -50,7 +51,7 @@ WATCH = {
     "frozen_ticks": 1_000_000,
     "tremble": 3.2,
     "runaway": 3.2,
-    "doubtful_runaway": 0.6,
+    "doubtful_runaway": 3.2,
     "overspeed": 100.0,
     "following_error": 3.2,
 }
@@ -388,6 +389,27 @@ def test_a_plant_that_is_too_slow_for_real_time_says_so_and_stays_on_the_clock(p
     late = len(begun)
     wait_until(lambda: len(begun) > late + 5, 10, "more steps")
     assert begun[-1] - begun[late] > 0.3, "the clock goes on by what the steps take"
+
+
+@pytest.mark.slow
+def test_hardware_needs_a_look_commissioning_and_a_person_and_nothing_else(
+    bus, monkeypatch, start, probe, tmp_path
+):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    here = ("--interface", bus.interface, "--channel", bus.channel)
+    (tmp_path / "patience.yaml").write_text(json.dumps({"/**": {"ros__parameters": SLOW}}))
+    with contextlib.closing(Emulator(bus)) as emulated:
+        refused = start(*here, mode="hardware")
+        assert refused.wait(120) == 2 and "was never commissioned" in refused.err, refused.err
+        subprocess.run([*DEXSTACK, "capture", "hand", str(tmp_path / "hand.log"), *here], check=True)
+        assert not emulated.set()["largest"], "a capture gives no torque"
+        subprocess.run([*DEXSTACK, "diagnose", "hand", "--all", "--yes", *here], check=True)
+        start(*here, "--params", str(tmp_path / "patience.yaml"), mode="hardware")
+        state = lambda: probe.values("hand").get("state")  # noqa: E731
+        wait_until(lambda: state() == "ready", 120, "the hand to be ready")
+        assert not emulated.set()["servo"], "without a person"
+        assert call(probe.node, "hand/enable").success and emulated.set()["servo"]
+        wait_until(lambda: state() == "enabled", 10, "the hand to be enabled")
 
 
 @pytest.mark.slow

@@ -1,11 +1,11 @@
 """``hardware/network/make-keystore``: valid certificates and signatures that rcl finds."""
 
-from __future__ import annotations
-
 import os
+import re
 import shutil
 import subprocess
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -48,6 +48,10 @@ def test_certificate_and_signatures_are_valid(keystore):
     permissions = openssl("smime", "-verify", "-text", "-in", home / "permissions.p7s", "-CAfile", authority)
     assert "<subject_name>CN=/dexstack</subject_name>" in permissions and "<id>7</id>" in permissions
     assert "<default>DENY</default>" in permissions
+    for access in ("publish", "subscribe"):
+        allowed = re.findall(rf"<{access}><topics><topic>(.*?)</topic>", permissions)
+        for topic in ("rt/joint_command", "rt/vendor/joint_states", "rq/hand/enableRequest"):
+            assert any(fnmatch(topic, pattern) for pattern in allowed), f"{access} {topic}"
     governance = openssl("smime", "-verify", "-text", "-in", home / "governance.p7s", "-CAfile", authority)
     assert (
         "<allow_unauthenticated_participants>false" in governance

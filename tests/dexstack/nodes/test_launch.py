@@ -1,7 +1,5 @@
 """The launch files with launch_ros, and standard nodes of a ROS 2 installation instead of the graph's own."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -1,7 +1,5 @@
 """Topics: quality of service as `ros2 topic` expects, and one sentence that says why no message arrives."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Frames, descriptions and markers for rviz, and the views in config/ against the topics of the nodes."""
 
-from __future__ import annotations
-
 import importlib.util
 import itertools
 import json

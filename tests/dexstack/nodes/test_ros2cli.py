@@ -1,18 +1,13 @@
 """The `ros2` command on a running graph: lists, parameters, topics and services."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-from geometry_msgs.msg import PoseStamped
 from harness import NODES, wait_until
 
-from dexstack.nodes.wire import LATCHED
 from tests.acceptance.probe import Probe
 from tests.acceptance.programs import up
 
@@ -70,26 +65,6 @@ def test_a_parameter_is_set_and_got(running):
     name = "/mpc", "orientation_weight"
     assert "successful" in ros2("param", "set", *name, "200.0", "--no-daemon", "--spin-time", "10")
     assert "200.0" in ros2("param", "get", *name, "--no-daemon", "--spin-time", "10")
-
-
-def test_joint_states_are_received_with_the_default_quality_of_service(running):
-    said = ros2("topic", "echo", "--once", "/joint_states", "--full-length")
-    assert "joint_0.0" in said and said.count("- ") >= 3 * 16
-
-
-def test_a_goal_is_published_with_the_default_quality_of_service(running):
-    goals = []
-    listens = running.node.create_subscription(PoseStamped, "task/goal", goals.append, LATCHED)
-    wait_until(lambda: goals, 20, "the goal so far")
-    before = len(goals)
-    text = "{header: {frame_id: world}, pose: {orientation: {z: 0.5, w: 0.8660254}}}"
-    ros2("topic", "pub", "--once", "/goal_pose", "geometry_msgs/msg/PoseStamped", text)
-    wait_until(lambda: len(goals) > before, 20, "the new goal")
-    orientation = goals[-1].pose.orientation
-    assert np.allclose(
-        [orientation.x, orientation.y, orientation.z, orientation.w], [0.0, 0.0, 0.5, 0.8660254], atol=1e-4
-    )
-    running.node.destroy_subscription(listens)
 
 
 def test_the_hand_is_stopped_and_enabled_from_the_command_line(running):

@@ -1,21 +1,19 @@
-"""Whole runs: to the goal, two at once, interrupted, every task, and the loss of every node by SIGKILL."""
+"""Whole runs: to the goal, interrupted, every task, and the loss of every node by SIGKILL."""
 
-from __future__ import annotations
-
-import contextlib
 import json
 import math
 import os
-import re
 import signal
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+import rclpy
 from geometry_msgs.msg import PoseStamped
-from harness import NODES, pose_message, wait_until
+from harness import HAND, NODES, pose_message, wait_until
 from rosbags.highlevel import AnyReader
+from sensor_msgs.msg import JointState
 
 from dexstack.bags.file import BagReader
 from dexstack.bags.samples import read_samples
@@ -24,10 +22,10 @@ from dexstack.cli.main import main
 from dexstack.config import make_params, read_parameter_file
 from dexstack.hand.servo import ServoParams
 from dexstack.model.hand import load_hand
-from dexstack.nodes.wire import seconds
+from dexstack.nodes.wire import STATE, seconds
 from dexstack.tasks import task_files
 from tests.acceptance.probe import Probe, call, put_from
-from tests.acceptance.programs import alive, up
+from tests.acceptance.programs import alive
 
 # in real time: a node may wait too short on a busy machine
 pytestmark = [pytest.mark.slow, pytest.mark.flaky(reruns=3)]
@@ -47,6 +45,29 @@ def test_the_plant_is_identified_from_the_bag_of_a_run(start, tmp_path):
     assert found["torque"] == pytest.approx(0.8, rel=0.1) and found["joint_friction"] == pytest.approx(
         0.01, rel=0.4
     )
+
+
+def test_a_forgotten_publisher_beside_the_planner_is_named_within_a_second_and_takes_nothing(start, probe):
+    """As ``ros2 topic pub -r 20 joint_command``: unstamped, and before and after the planner's own."""
+    run = start("--goal-yaw", "180", "--json", "-", "--seconds", "60", "--real-time-factor", "0.5")
+    forgotten = rclpy.create_node("forgotten", context=probe.context)
+    publisher = forgotten.create_publisher(JointState, "joint_command", STATE)
+    wait_until(lambda: probe.phase() == "running" and publisher.get_subscription_count(), 120, "the rollout")
+    wait_until(
+        lambda: any(np.isfinite(m.position[0]) for _, m in probe.applied), 30, "a command of the planner"
+    )
+    owners, named, first = set(), math.inf, time.monotonic()
+    while run.poll() is None and time.monotonic() < first + 60.0:
+        publisher.publish(JointState(name=list(HAND.joint_names), position=list(HAND.lower)))
+        if probe.phase() == "running":
+            owners.add(probe.values("hand").get("command_owner", ""))
+        if "belongs to mpc; commands of forgotten are refused" in probe.reports["hand"].message:
+            named = min(named, time.monotonic() - first)
+        time.sleep(0.05)
+    forgotten.destroy_node()
+    assert run.wait(60) == 0 and json.loads(run.out)["results"]["reached"], run.err
+    assert "mpc" in owners and owners <= {"mpc", "", "an unknown node"}
+    assert named < 1.5, "reports come once per second"
 
 
 def test_a_small_turn_is_reached_and_recorded(start, tmp_path):
@@ -92,36 +113,6 @@ def test_a_small_turn_is_reached_and_recorded(start, tmp_path):
     samples = read_samples(tmp_path / "run.mcap", load_hand("right").joint_names)
     assert abs(len(samples["t"]) - commanded) <= 50, "either may discover the planner a second late"
     assert len(samples["t"]) >= 5 and samples["q_command"].shape == (len(samples["t"]), 16)
-
-
-def test_two_graphs_do_not_disturb_each_other(tmp_path, domain):
-    environment = {k: v for k, v in os.environ.items() if k != "ROS_DOMAIN_ID"}
-    # slow, so that they do not end
-    arguments = ("--real-time-factor", "0.2", "--seconds", "600", "--json", "-", "--goal-yaw")
-    probes, nodes = [], []
-    with contextlib.ExitStack() as stack:
-        runs = [
-            stack.enter_context(up("sim", tmp_path / f"{yaw}", *arguments, str(yaw), env=environment))
-            for yaw in (170, -170)
-        ]
-        for run, yaw in zip(runs, (170, -170), strict=True):
-            found = wait_until(lambda r=run: re.search(r"ROS domain (\d+)", r.err), 20, "the domain")
-            probes.append(probe := stack.enter_context(contextlib.closing(Probe(int(found[1])))))
-            wait_until(
-                lambda p=probe: p.phase() == "running" and set(p.reports) >= set(NODES), 90, "the rollout"
-            )
-            assert all(s["goal_yaw"] == pytest.approx(math.radians(yaw)) for s in probe.states)
-            for topic in ("object_pose", "hand/torque", "joint_command"):
-                assert probe.node.count_publishers(topic) == 1, topic
-            nodes.append({probe.pid(name) for name in NODES})
-        assert not nodes[0] & nodes[1]
-        assert runs[0].interrupt() == 0, runs[0].err
-        t = probes[1].states[-1]["t"]
-        wait_until(lambda: probes[1].states[-1]["t"] > t + 0.5, 20, "the other graph to go on")
-        assert all(map(alive, nodes[1])) and not any(map(alive, nodes[0]))
-        assert json.loads(runs[0].out)["results"]["restarts"] == {}
-        runs[1].kill()
-        wait_until(lambda: not any(map(alive, nodes[1])), 10, "the nodes of a killed supervisor to end")
 
 
 @pytest.mark.parametrize("mode", ["sim", "mock"])

@@ -1,7 +1,5 @@
 """The hand node and the simulator node, each alone with a counterpart."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from dataclasses import fields
@@ -142,6 +140,9 @@ def test_a_second_publisher_is_named_and_takes_nothing(driven):
         pushed = bench.effort()
     _, text, values = hand.node.status()
     other.destroy_node()
+    if "does not say whose" in text:  # Jazzy: the owner is not followed either
+        assert "forgotten, peer publish joint_command" in text
+        return
     assert values["command_owner"] == "peer" and "forgotten are refused" in text
     assert np.all(pushed[HAND.home + 0.1 < PUSH] > 0.0), "only the owner moves the hand"
 

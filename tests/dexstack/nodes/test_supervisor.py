@@ -1,7 +1,5 @@
 """The supervisor with stand-in processes: restarts, giving up, and no orphans."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

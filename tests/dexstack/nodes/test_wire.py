@@ -1,14 +1,12 @@
 """Messages as numpy arrays and markers and back, and the rejection of invalid ones."""
 
-from __future__ import annotations
-
 from array import array
 
 import numpy as np
 import pytest
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
-from harness import joint_state as joints_message
-from harness import pose_message, wait_until
+from harness import joint_state as joints_message, pose_message, wait_until
+from rclpy.serialization import serialize_message
 from visualization_msgs.msg import Marker, MarkerArray
 
 from dexstack.nodes import wire
@@ -54,7 +52,7 @@ def test_joints_are_read_by_name():
 )
 def test_invalid_joint_states_are_rejected_and_the_next_is_read(message, reason):
     read = wire.JointReader(NAMES, "position")
-    with pytest.raises(wire.BadMessage, match=reason):
+    with pytest.raises(BadMessage, match=reason):
         read(message)
     np.testing.assert_array_equal(read(joint_state(position=range(16))).values, np.arange(16.0))
 
@@ -130,7 +128,7 @@ def _nan(message):
     ],
 )
 def test_invalid_poses_and_contacts_are_rejected(read, message, reason):
-    with pytest.raises(wire.BadMessage, match=reason):
+    with pytest.raises(BadMessage, match=reason):
         read(message)
 
 
@@ -194,3 +192,13 @@ def test_the_simulator_publishes_the_patches_of_its_plant(pair, monkeypatch):
     simulator.activate()
     wait_until(lambda: len(seen) > 2, 10, "three messages")
     assert [m.ns for m in seen[-1].markers] == ["", "pressure", "force"]
+
+
+def test_a_kept_message_has_its_stamp_and_is_decoded_on_request():
+    message = PoseStamped()
+    message.header.stamp.sec, message.header.stamp.nanosec = 1_700_000_000, 250_000_000
+    message.pose.position.x = 0.25
+    kept = wire.Kept.of(serialize_message(message))
+    assert kept.t == 1_700_000_000.25 and kept.message(PoseStamped) == message
+    with pytest.raises(BadMessage, match="header expected"):
+        wire.Kept.of(b"\0\1\0\0\0\0")

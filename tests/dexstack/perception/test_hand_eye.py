@@ -1,6 +1,5 @@
 """Camera pose and joint zeros from tags on the fingertips, against ground truth."""
 
-import json
 import re
 
 import numpy as np
@@ -81,16 +80,15 @@ def test_a_sweep_with_too_few_pictures_of_a_finger_is_rejected():
 
 
 @pytest.mark.slow
-def test_the_command_moves_the_emulated_hand_and_keeps_both(tmp_path):
+def test_the_command_moves_the_emulated_hand_and_keeps_both(tmp_path, outcome):
     """Its zeros and the camera's pose are not the defaults, and unknown to the command."""
     zeros = np.linspace(-0.1, 0.1, 16)[np.random.default_rng(0).permutation(16)]
-    mount, results = tmp_path / "mount.yaml", tmp_path / "r.json"
+    mount = tmp_path / "mount.yaml"
     command = ["calibrate", "hand-eye", "--interface", "emulated", "--yes", "--seed", "5"]
     command += ["--calibration-dir", str(tmp_path)]
     wrong = f"--emulator-arguments=--zero-offsets {' '.join(f'{x:.4f}' for x in zeros)}"
-    assert main([*command, wrong, "--output", str(mount), "--json", str(results)]) == 0
-    found = json.loads(results.read_text())["results"]
-    assert found["true_error_mm"] < 1.0 and found["true_error_deg"] < 0.25
+    code, found = outcome(main, *command, wrong, "--output", mount)
+    assert code == 0 and found["true_error_mm"] < 1.0 and found["true_error_deg"] < 0.25
     np.testing.assert_allclose(load_offsets(tmp_path, "EMU00001"), zeros, atol=np.radians(0.25))
     way = difference(load_mount(mount, HAND), usual_mount("right"))
     assert np.linalg.norm(way[:3]) > 0.005, "the camera's pose was not the default"

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from dexstack.errors import ConfigError
-from dexstack.geometry.rotations import rotation_matrix
+from dexstack.geometry.rotations import quaternion_of, rotation_matrix
 from dexstack.perception.bundle import Tag, TagBundle
 from dexstack.perception.camera import CameraModel
 from dexstack.perception.camera_params import SimulatedCameraParams
 from dexstack.perception.pose import solve_bundle
-from dexstack.perception.se3 import Transform, difference, exp, log, to_quaternion
+from dexstack.perception.se3 import Transform, difference, exp, log
 from dexstack.perception.tags import Detection, TagDetector, bitmap
 from experiments.perception.pictures import measure_static
 from tests.acceptance.tracking import CHI2_95
@@ -30,7 +30,7 @@ def test_exp_and_log_are_inverse():
         v = rng.normal(size=3)
         v *= rng.uniform(0, 3.1) / np.linalg.norm(v)
         assert np.allclose(log(exp(v)), v, atol=1e-9)
-        assert np.allclose(rotation_matrix(to_quaternion(exp(v))), exp(v), atol=1e-12)
+        assert np.allclose(rotation_matrix(quaternion_of(exp(v))), exp(v), atol=1e-12)
         assert np.allclose(exp(v), cv2.Rodrigues(v)[0], atol=1e-12)
 
 
