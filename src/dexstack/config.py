@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 import yaml
 
-from dexstack.errors import ConfigError, unknown_name
+from dexstack.errors import ConfigError, check_names
 
 P = TypeVar("P")
 
@@ -80,8 +80,8 @@ def coerce(name: str, value: Any, field: dataclasses.Field, annotation: Any) -> 
             raise ConfigError(f"parameter '{name}' must be {kind.__name__}, got {x!r}")
         if kind is float and not math.isfinite(x):
             raise ConfigError(f"parameter '{name}' must be finite, got {x!r}")
-        if (choices := field.metadata.get("choices")) and x not in choices:
-            raise unknown_name(f"{name.replace('_', ' ')}", x, choices)
+        if choices := field.metadata.get("choices"):
+            check_names(name.replace("_", " "), [x], choices)
         if kind in (int, float) and ((lo is not None and x < lo) or (hi is not None and x > hi)):
             raise ConfigError(f"parameter '{name}' must lie in [{lo}, {hi}], got {x!r}")
         return x
@@ -104,9 +104,8 @@ def make_params(cls: type[P], values: Mapping[str, Any], *, ignore_unknown: bool
     """
     hints = typing.get_type_hints(cls)
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    unknown = sorted(set(values) - set(fields))
-    if unknown and not ignore_unknown:
-        raise unknown_name(f"parameter of {cls.__name__}", unknown[0], fields)
+    if not ignore_unknown:
+        check_names(f"parameter of {cls.__name__}", values, fields)
     return cls(**{k: coerce(k, v, fields[k], hints[k]) for k, v in values.items() if k in fields})
 
 
@@ -157,7 +156,7 @@ def read_yaml_file(path: Path, what: str = "") -> Any:
         ConfigError: the file cannot be read or is not valid YAML.
     """
     try:
-        return parse_yaml(path.read_text())
+        return parse_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read {what}{path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
 
 USAGE_ERROR = 2
 """Exit code of a command with invalid input."""
@@ -24,6 +25,17 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> ConfigError:
     near = difflib.get_close_matches(name, known, 1, 0.5)
     meant = f"; did you mean '{near[0]}'?" if near else ""
     return ConfigError(f"unknown {what} '{name}'{meant} (known: {', '.join(known)})")
+
+
+def check_names(what: str, names: Iterable[Any], known: Collection[str]) -> None:
+    """Reject names that are not known.
+
+    Raises:
+        ConfigError: see :func:`unknown_name`.
+    """
+    for name in names:
+        if name not in known:
+            raise unknown_name(what, str(name), known)
 
 
 @contextlib.contextmanager

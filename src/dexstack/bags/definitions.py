@@ -50,5 +50,5 @@ def _definition(name: str) -> str:
     for folder in Path(spec.origin).parents if spec and spec.origin else ():
         path = folder / "share" / package / "msg" / f"{kind}.msg"
         if path.is_file():
-            return path.read_text()
+            return path.read_text(encoding="utf-8")
     raise ConfigError(f"no definition of {name} is installed; install the package {package}")

@@ -1,5 +1,5 @@
-"""Reading of recordings: bags, and the archives of ``dexstack up``, ``eval --record`` and ``learn
---record``, each given as a file or as its folder."""
+"""Reading of recordings: bags, the archives of ``dexstack up``, ``eval --record`` and ``learn
+--record``, each given as a file or as its folder, and LeRobot datasets."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ class RecordedRun(NamedTuple):
 
 
 def recording_file(path: Path) -> Path:
-    """Return a bag (a file or its folder) or an archive (a file) from its path or that of its folder.
+    """Return a bag (a file or its folder), a dataset (its folder) or an archive (a file) from its path
+    or that of its folder.
 
     Raises:
         ConfigError: there is none, or the folder is one of several recordings.
     """
     from dexstack.bags.file import is_bag
+    from dexstack.datasets.reading import is_dataset
 
-    if not path.is_dir() or is_bag(path):
+    if not path.is_dir() or is_bag(path) or is_dataset(path):
         return path
     if (path / RECORDING).is_file():
         return path / RECORDING
@@ -71,8 +73,7 @@ def read_run(path: Path) -> RecordedRun:
         summary = json.loads(str(arrays.pop("summary")))
     except (ValueError, KeyError):
         raise ConfigError(f"{path} is not a recording of a run or a trial") from None
-    missing = [name for name in ("task", "object", "hand") if name not in summary]
-    if missing:
+    if missing := [name for name in ("task", "object", "hand") if name not in summary]:
         raise ConfigError(f"the recording {path} does not name its {missing[0]}")
     return RecordedRun(arrays, summary)
 
@@ -84,11 +85,15 @@ def read_recording(path: Path, joints: Sequence[str]) -> dict[str, np.ndarray]:
         joints: the robot's joint names, in the order of the arrays.
 
     Raises:
-        ConfigError: the file cannot be read; see :func:`dexstack.bags.samples.read_samples`.
+        ConfigError: the file cannot be read; see :func:`dexstack.bags.samples.read_samples` and
+            :func:`dexstack.datasets.reading.read_dataset`.
     """
     from dexstack.bags.file import is_bag
+    from dexstack.datasets.reading import is_dataset, read_dataset
 
     path = recording_file(path)
+    if is_dataset(path):
+        return read_dataset(path, joints)
     if is_bag(path):
         from dexstack.bags.samples import read_samples
 

@@ -38,7 +38,7 @@ class _Samples:
     """Matches poses with joint angles at their stamps, after the next joint state has arrived."""
 
     def __init__(self) -> None:
-        self.angles = JointHistory(LATE)
+        self.angles, self.torques = JointHistory(LATE), JointHistory(LATE)
         self.waiting: list[_Pose] = []
         self.rows: list[tuple[Any, ...]] = []
 
@@ -50,17 +50,19 @@ class _Samples:
         for t, pose_WO, command, rollout in self.waiting:
             if (joints := self.angles.at(t)) is not None:
                 followed = np.full_like(command.values, np.nan) if joints.limp else command.values
-                self.rows.append((t, pose_WO, joints.values, followed, command.t, rollout))
+                torques = self.torques.at(t)
+                torque = np.full_like(joints.values, np.nan) if torques is None else torques.values
+                self.rows.append((t, pose_WO, joints.values, torque, followed, command.t, rollout))
         self.waiting.clear()
 
 
 def read_samples(path: Path, joints: Sequence[str]) -> dict[str, np.ndarray]:
     """Read the recording (:data:`dexstack.learning.transitions.RECORDED`, and ``rollout``) of a bag.
 
-    One sample per object pose, with the joint angles interpolated at its stamp, and the newest joint
-    command with its stamp ``t_command``. Commands are NaN while the hand is limp (no torque). If the
-    bag has ``rollout/state``, only samples of running rollouts are kept; ``rollout`` numbers them,
-    so that no transition spans a reset.
+    One sample per object pose, with the joint angles interpolated at its stamp, likewise the ``torque``
+    [N m] if the bag has it, and the newest joint command with its stamp ``t_command``. Commands are NaN
+    while the hand is limp (no torque). If the bag has ``rollout/state``, only samples of running rollouts
+    are kept; ``rollout`` numbers them, so that no transition spans a reset.
 
     Args:
         path: MCAP file.
@@ -85,6 +87,8 @@ def read_samples(path: Path, joints: Sequence[str]) -> dict[str, np.ndarray]:
             samples.add_joints(
                 JointSample(_stamp(message), _in_order(path, message, joints), is_limp(message.effort))
             )
+            if len(message.effort):
+                samples.torques.add(JointSample(_stamp(message), _in_order(path, message, joints, "effort")))
         elif name == wanted[COMMANDS].name:
             message = decode(entry.topic, entry.data)
             command = JointSample(_stamp(message), _in_order(path, message, joints))
@@ -106,13 +110,14 @@ def read_samples(path: Path, joints: Sequence[str]) -> dict[str, np.ndarray]:
         raise ConfigError(
             f"the bag {path} has no object pose with joint angles and a joint command during a rollout"
         )
-    t, pose_WO, q, commands, stamps, rollout = (
+    t, pose_WO, q, torque, commands, stamps, rollout = (
         np.array(column, float) for column in zip(*samples.rows, strict=True)
     )
     return {
         "t": t,
         "pose_WO": pose_WO,
         "q": q,
+        **({"torque": torque} if np.isfinite(torque).all() else {}),
         "q_command": commands,
         "t_command": stamps,
         "rollout": rollout,
@@ -130,9 +135,9 @@ def _stamp(message: Any) -> float:
     return message.header.stamp.sec + 1e-9 * message.header.stamp.nanosec
 
 
-def _in_order(path: Path, message: Any, joints: Sequence[str]) -> np.ndarray:
-    """Return the positions (N,) in the hand's joint order."""
-    place = dict(zip(message.name, message.position, strict=False))
+def _in_order(path: Path, message: Any, joints: Sequence[str], field: str = "position") -> np.ndarray:
+    """Return a field of a joint state (N,) in the hand's joint order."""
+    place = dict(zip(message.name, getattr(message, field), strict=False))
     if other := sorted(set(place) ^ set(joints)):
         raise ConfigError(f"the joints in the bag {path} are not this hand's: {', '.join(other[:3])}, …")
     return np.array([place[name] for name in joints])

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from dexstack.hand.allegro.can_hand import CanHand
 from dexstack.hand.driver import HandDriver, Turn
-from dexstack.hand.params import BusParams, CanHandParams
+from dexstack.hand.emulated.process import EmulatedHandProcess, own_bus
+from dexstack.hand.params import CanHandParams
 from dexstack.hand.servo import ServoLaw, ServoParams
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import load_hand
@@ -59,46 +59,6 @@ class HandTiming(NamedTuple):
     """1-minute load averages of the machine."""
 
 
-class EmulatedHandProcess:
-    """An emulated hand in its own process; a context manager.
-
-    Args:
-        bus: the bus to join, of a LEAP hand a pseudo-terminal.
-        arguments: further arguments of ``python -m dexstack.hand.emulated.allegro`` or ``.leap``.
-    """
-
-    def __init__(self, bus: BusParams, *arguments: str) -> None:
-        family = "leap" if bus.interface == "pty" else "allegro"
-        command = [sys.executable, "-m", f"dexstack.hand.emulated.{family}"]
-        command += ["--interface", bus.interface, "--channel", bus.channel]
-        command += ["--emulator-priority", str(EMULATOR_PRIORITY), *arguments]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self._read()
-
-    def set(self, **changes: Any) -> dict[str, Any]:
-        """Change faults of the hand; return its state."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(changes) + "\n")
-        self.process.stdin.flush()
-        return self._read()
-
-    def _read(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        return json.loads(self.process.stdout.readline())
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.stdin.close()
-            self.process.wait(10.0)
-            self.process.stdout.close()
-
-    def __enter__(self) -> EmulatedHandProcess:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-
 def time_hand(seconds: float, others: Sequence[int], *, side: str = "right", busy: bool = True) -> HandTiming:
     """Drive an emulated hand whose joints follow sines at 50 commands per second, and measure.
 
@@ -109,8 +69,8 @@ def time_hand(seconds: float, others: Sequence[int], *, side: str = "right", bus
         side: side of the hand.
         busy: keep each of the ``others`` busy with one process at low priority.
     """
-    bus = BusParams("udp_multicast", f"239.75.{os.getpid() >> 8 & 255}.{os.getpid() & 255}:6400")
     hand = load_hand(side)
+    bus = own_bus(hand)
     n = int((seconds + WARM_UP + 30.0) / 0.0025)
     arrival, answered = np.zeros(n), np.zeros(n)
     count = 0
@@ -121,7 +81,7 @@ def time_hand(seconds: float, others: Sequence[int], *, side: str = "right", bus
             arrival[count], answered[count] = link.arrival, link.answered
             count += 1
 
-    plant = ("--hand", side, "--plant", "mujoco")
+    plant = ("--hand", side, "--plant", "mujoco", "--emulator-priority", str(EMULATOR_PRIORITY))
     with EmulatedHandProcess(bus, *plant) as emulated, _burners(others if busy else ()):
         os.sched_setaffinity(emulated.process.pid, others)
         link = CanHand(side, bus, CanHandParams(realtime_priority=DRIVER_PRIORITY))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from dexstack.cli.options import option, options
 from dexstack.control.planners import PLANNERS
 from dexstack.control.supervisors import SUPERVISORS
 from dexstack.model import HAND_NAMES
@@ -46,17 +47,16 @@ def setting(text: str) -> tuple[str, Any]:
     return name, read
 
 
-def add_set_argument(parser: argparse.ArgumentParser) -> None:
-    """Add ``--set``."""
-    parser.add_argument(
-        "--set",
-        dest="settings",
-        type=setting,
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="set one parameter, overriding all files; repeatable",
-    )
+add_set_argument = option(
+    "--set",
+    dest="settings",
+    type=setting,
+    action="append",
+    default=[],
+    metavar="NAME=VALUE",
+    help="set one parameter, overriding all files; repeatable",
+)
+"""Add ``--set``."""
 
 
 def positive_int(text: str) -> int:
@@ -79,6 +79,16 @@ def rate(text: str) -> float:
     return number(text, float, lambda x: 0 <= x <= 1, "a number in [0, 1]")
 
 
+def incline(text: str) -> tuple[float, float, float]:
+    from dexstack.errors import ConfigError
+    from dexstack.model.mount import read_incline
+
+    try:
+        return read_incline(text)
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def latency(text: str) -> float | str:
     return (
         text
@@ -87,64 +97,68 @@ def latency(text: str) -> float | str:
     )
 
 
-def add_scene_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add ``--object`` and ``--hand``."""
-    parser.add_argument("--object", default="cube", help=OBJECT)
-    parser.add_argument("--hand", default="right", help=HAND_NAMES)
+add_scene_arguments = options(
+    option("--object", default="cube", help=OBJECT),
+    option("--hand", default="right", help=HAND_NAMES),
+)
+"""Add ``--object`` and ``--hand``."""
 
 
 NAMED = ("model", "planner", "supervisor", "theta", "contact_set")
 """Parameters with their own argument."""
 
 
-def add_planner_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that choose the planner and its parameters."""
-    parser.add_argument(
-        "--model", help="time-stepping model of the planner (default: from the parameter files)"
-    )
-    parser.add_argument(
+add_planner_arguments = options(
+    option("--model", help="time-stepping model of the planner (default: from the parameter files)"),
+    option(
         "--planner",
         help=f"{', '.join(PLANNERS)}, or path to a Python file or an ONNX policy "
         "(default: from the parameter files)",
-    )
-    parser.add_argument(
+    ),
+    option(
         "--supervisor",
         help=f"recovery of a stalled rollout: {', '.join(SUPERVISORS)}, or path (default: the task's)",
-    )
-    parser.add_argument(
+    ),
+    option(
         "--contact-set",
         metavar="RULE",
         help="contacts along the plan: frozen, propagated, detected (default: from the parameter files)",
-    )
-    parser.add_argument(
+    ),
+    option(
         "--theta",
         metavar="NAME",
         help="learned parameters θ of the planner: name or file (see `dexstack learn --save`)",
-    )
-    parser.add_argument(
+    ),
+    option(
         "--params",
         action="append",
         default=[],
         metavar="FILE",
         help="ROS 2 parameter file that overrides the task's; repeatable",
-    )
-    add_set_argument(parser)
+    ),
+    add_set_argument,
+)
+"""Add the arguments that choose the planner and its parameters."""
 
 
 def spec_of(args: argparse.Namespace, task: str | None = None) -> Spec:
     """Return the spec of the arguments of :func:`add_scene_arguments` and
     :func:`add_planner_arguments`."""
-    from dexstack.graph.settings import Spec
+    from dexstack.graph.settings import Spec, perception_file
     from dexstack.tasks.base import NOMINAL_WORLD, read_world
 
-    overrides = dict(args.settings) | {
+    overrides = {name: tuple(x) if isinstance(x, list) else x for name, x in args.settings} | {
         name: getattr(args, name) for name in NAMED if getattr(args, name) is not None
     }
     if getattr(args, "latency", None) not in (None, MEASURED):
         overrides["latency"] = args.latency
     if getattr(args, "tolerance", None) is not None:
         overrides["tolerance"] = args.tolerance
-    files = tuple(str(Path(f).absolute()) for f in args.params)
+    if getattr(args, "incline", None) is not None:
+        overrides["gravity"] = args.incline
+    perception = getattr(args, "perception", None)
+    given = (*([perception_file(perception)] if perception else []), *args.params)
+    files = tuple(str(Path(f).absolute()) for f in given)
     world = NOMINAL_WORLD if getattr(args, "world", None) is None else read_world(args.world)
     return Spec(
         task or args.task,

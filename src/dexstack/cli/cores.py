@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from dexstack.cli.options import option
 from dexstack.errors import ConfigError
 
-
-def add_core_argument(parser: argparse.ArgumentParser) -> None:
-    """Add ``--core``."""
-    parser.add_argument(
-        "--core",
-        type=int,
-        metavar="K",
-        help="core to run on (default: the last one this process may use)",
-    )
+add_core_argument = option(
+    "--core",
+    type=int,
+    metavar="K",
+    help="core to run on (default: the last one this process may use)",
+)
+"""Add ``--core``."""
 
 
 @contextmanager

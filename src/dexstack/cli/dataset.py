@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dexstack.bags.recordings import read_recording, read_run, recording_files
 from dexstack.cli import arguments
+from dexstack.cli.options import command, option
 from dexstack.cli.output import note, publish, table
 from dexstack.errors import ConfigError
 
@@ -33,31 +34,29 @@ class Episode(NamedTuple):
     """Task, object and hand."""
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``dataset``."""
-    p = subparsers.add_parser(
-        "dataset",
-        description="Write trials of `dexstack eval --record`, runs of `dexstack up` and MCAP bags as one "
-        "LeRobotDataset v3.0: joint positions and velocities, object pose, goal, joint targets (the "
-        "actions), task text, success and, with --render, pictures. A recording ends as an episode where "
-        "no command was in force.",
-    )
-    p.add_argument(
+add_parser = command(
+    "dataset",
+    option(
         "runs",
         type=Path,
         nargs="+",
         metavar="RUN",
         help="recordings (.npz), bags (.mcap), or folders of them",
-    )
-    p.add_argument("--to", choices=["lerobot"], default="lerobot", help="format")
-    p.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="new folder of the dataset")
-    p.add_argument(
+    ),
+    option("--to", choices=["lerobot"], default="lerobot", help="format"),
+    option("--out", type=Path, required=True, metavar="FOLDER", help="new folder of the dataset"),
+    option(
         "--fps", type=arguments.positive_int, metavar="N", help="frames per second (default: the recordings')"
-    )
-    p.add_argument("--task", metavar="TEXT", help="task text (default: task, object and goal)")
-    p.add_argument("--object", default="cube", help="bags: object")
-    p.add_argument("--hand", default="right", help="bags: side, or path of a hand's YAML")
-    p.add_argument("--render", action="store_true", help="add pictures drawn from the recorded states")
+    ),
+    option("--task", metavar="TEXT", help="task text (default: task, object and goal)"),
+    option("--object", default="cube", help="bags: object"),
+    option("--hand", default="right", help="bags: side, or path of a hand's YAML"),
+    option("--render", action="store_true", help="add pictures drawn from the recorded states"),
+    description="Write trials of `dexstack eval --record`, runs of `dexstack up` and MCAP bags as one "
+    "LeRobotDataset v3.0: joint positions and velocities, object pose, goal, joint targets (the "
+    "actions), task text, success and, with --render, pictures. A recording ends as an episode where "
+    "no command was in force.",
+)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dexstack.cli import arguments
+from dexstack.cli.options import command, option
 from dexstack.cli.output import note, publish, table
 from dexstack.errors import writing
 
@@ -22,28 +23,24 @@ PAUSE = 0.5
 SHOWN = ("t", "q", "q_command", "pose_WO", "goal_WO", "contacts", "solve_s")
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``demo``."""
-    p = subparsers.add_parser(
-        "demo",
-        description="Turn a cube in the simulated Allegro hand, first by 90° on the palm, then to random "
-        "orientations, and show a film with the curves in the browser. Needs neither ROS 2 nor a checkout.",
-    )
-    p.add_argument(
+add_parser = command(
+    "demo",
+    option(
         "--task", nargs="+", choices=list(PARTS), default=list(PARTS), help="tasks to show, in this order"
-    )
-    p.add_argument(
+    ),
+    option(
         "--seconds",
         type=arguments.positive,
         metavar="S",
         help="simulated time of each task (default: 3 for palm_turn, 12 for reorient)",
-    )
-    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="seed of starts and goals")
-    p.add_argument("--gif", type=Path, metavar="FILE", help="write the film to this file, without a page")
-    p.add_argument(
-        "--out", type=Path, metavar="FILE", help="file of the page (default: a new temporary file)"
-    )
-    p.add_argument("--no-open", action="store_true", help="do not open a browser")
+    ),
+    option("--seed", type=arguments.natural, default=0, metavar="S", help="seed of starts and goals"),
+    option("--gif", type=Path, metavar="FILE", help="write the film to this file, without a page"),
+    option("--out", type=Path, metavar="FILE", help="file of the page (default: a new temporary file)"),
+    option("--no-open", action="store_true", help="do not open a browser"),
+    description="Turn a cube in the simulated Allegro hand, first by 90° on the palm, then to random "
+    "orientations, and show a film with the curves in the browser. Needs neither ROS 2 nor a checkout.",
+)
 
 
 def run(args: argparse.Namespace) -> int:

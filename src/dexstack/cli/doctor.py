@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dexstack.cli import output
+from dexstack.cli.options import command
 from dexstack.process.kept import cache_folder, usable
 
 GIB = 2**30
@@ -56,13 +57,11 @@ class Finding:
     """True if simulation needs it."""
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``doctor``."""
-    subparsers.add_parser(
-        "doctor",
-        description="Check the installation and this computer, and print the commands that fix "
-        "them. Exit code 0 if simulation can run.",
-    )
+add_parser = command(
+    "doctor",
+    description="Check the installation and this computer, and print the commands that fix "
+    "them. Exit code 0 if simulation can run.",
+)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -83,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
                 "name": f.name,
                 "usable": f.usable,
                 "detail": f.detail,
-                "mend": None if f.usable else f.fix,
+                "remedy": None if f.usable else f.fix,
                 "needed": f.needed,
             }
             for f in findings

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from dexstack.cli import arguments
 from dexstack.cli.arguments import MEASURED
+from dexstack.cli.options import command, option
 from dexstack.cli.output import commit, note, publish, table
+from dexstack.model.mount import INCLINE
 from dexstack.plants import PLANTS
 from dexstack.tasks import TASKS
 
@@ -22,75 +24,69 @@ if TYPE_CHECKING:
     from dexstack.trials.sweep import BatchTrial, Cell, Run
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``eval``."""
-    p = subparsers.add_parser(
-        "eval",
-        description="Run closed-loop trials of a task, without ROS. Exit code 0 only if the success rate of "
-        "--require is reached, with --vary in every world.",
-    )
-    p.add_argument("task", metavar="TASK", help=f"{', '.join(TASKS)}, or path to your own Python file")
-    arguments.add_scene_arguments(p)
-    p.add_argument(
+add_parser = command(
+    "eval",
+    option("task", metavar="TASK", help=f"{', '.join(TASKS)}, or path to your own Python file"),
+    arguments.add_scene_arguments,
+    option(
         "--plant",
         default="mujoco",
         choices=PLANTS,
         help="physics engine: name, or path to your own Python file",
-    )
-    arguments.add_planner_arguments(p)
-    _add_trial_arguments(p)
-    _add_world_arguments(p)
-    _add_output_arguments(p)
-
-
-def _add_trial_arguments(p: argparse.ArgumentParser) -> None:
-    add = p.add_argument
-    add(
+    ),
+    arguments.add_planner_arguments,
+    option(
         "--trials",
         "--runs",
         type=arguments.positive_int,
         metavar="N",
         help="number of trials in each world (default: the task's)",
-    )
-    add("--seed", type=arguments.natural, default=0, metavar="S", help="trial k is drawn with seed S + k")
-    add(
+    ),
+    option("--seed", type=arguments.natural, default=0, metavar="S", help="trial k is drawn with seed S + k"),
+    option(
         "--goal-yaw",
         type=arguments.angle,
         nargs="+",
         metavar="DEG",
         help="yaw goals relative to the start, used in turn (default: the task's goals)",
-    )
-    add(
+    ),
+    option(
         "--tolerance",
         type=arguments.positive,
         metavar="RAD",
         help="error below which a goal is reached (default: from the parameter files)",
-    )
-    add(
+    ),
+    option(
         "--seconds",
         type=arguments.positive,
         metavar="S",
         help="simulated time of a trial (default: the task's)",
-    )
-    add(
+    ),
+    option(
         "--latency",
         type=arguments.latency,
         metavar="S|measured",
         help="time from pose to command (default: from the parameter files); 'measured': the wall time of "
         "each computation, which no seed reproduces",
-    )
-    add(
+    ),
+    option(
         "--require",
         type=arguments.rate,
         metavar="RATE",
         help="smallest success rate for exit code 0 (default: the task's)",
-    )
-    add("--jobs", type=arguments.positive_int, default=1, metavar="N", help="number of parallel processes")
-    add("--ray", action="store_true", help="distribute over a Ray cluster, or this machine (extra [ray])")
-
-
-def _add_world_arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument(
+    ),
+    option(
+        "--until",
+        choices=("time", "reached", "settled"),
+        default="time",
+        help="end of a trial whose object is not dropped: after --seconds, when its last goal is reached, or "
+        "when the object has also rested there for 1 s (default: time)",
+    ),
+    option(
+        "--jobs", type=arguments.positive_int, default=1, metavar="N", help="number of parallel processes"
+    ),
+    option("--ray", action="store_true", help="distribute over a Ray cluster, or this machine (extra [ray])"),
+    option(
         "--vary",
         nargs="+",
         default=[],
@@ -98,31 +94,37 @@ def _add_world_arguments(p: argparse.ArgumentParser) -> None:
         help="also run in worlds that differ from the controller's model: factors on mass, friction, size, "
         "torque, joint_damping, contact_stiffness; joint_friction [N m]; joint_armature [kg m²]; com_x, "
         "com_y, com_z [m]; or any parameter; NAME=V+NAME=V changes several together",
-    )
-    p.add_argument(
+    ),
+    option(
+        "--perception",
+        metavar="NAME",
+        help="measured object poses of config/perception: realsense, markerless (errors), camera (pictures); "
+        "or a parameter file; --params overrides it (default: exact)",
+    ),
+    option("--incline", type=arguments.incline, metavar="DEG[,AXIS]", help=INCLINE),
+    option(
         "--world",
         type=Path,
         metavar="FILE",
         help="world of the plant, as written by `dexstack identify --out`; --vary changes it",
-    )
-
-
-def _add_output_arguments(p: argparse.ArgumentParser) -> None:
-    add = p.add_argument
-    add(
+    ),
+    option(
         "--keep",
         type=Path,
         metavar="DIR",
         help="save the result of every trial; the same command resumes an interrupted run",
-    )
-    add(
+    ),
+    option(
         "--record",
         type=Path,
         metavar="DIR",
         help="save a recording of every trial, for `dexstack replay` and `dexstack learn --from`",
-    )
-    add("--films", action="store_true", help="make films of the best and worst trial of each outcome")
-    add("--results", type=Path, help="folder for plot and films (default: new folder in results/)")
+    ),
+    option("--films", action="store_true", help="make films of the best and worst trial of each outcome"),
+    option("--results", type=Path, help="folder for plot and films (default: new folder in results/)"),
+    description="Run closed-loop trials of a task, without ROS. Exit code 0 only if the success rate of "
+    "--require is reached, with --vary in every world.",
+)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -132,9 +134,8 @@ def run(args: argparse.Namespace) -> int:
         0 if the required success rate was reached in every world, otherwise 1; 130 if it was stopped
         by Ctrl-C or SIGTERM, with the results of the trials until then.
     """
-    from dexstack.process.interrupts import sigterm_interrupts
     from dexstack.trials.keep import claim
-    from dexstack.trials.sweep import Run, run_trials, vary
+    from dexstack.trials.sweep import Run, vary
 
     spec = arguments.spec_of(args)
     cells = vary(spec, args.vary)
@@ -145,6 +146,7 @@ def run(args: argparse.Namespace) -> int:
         tuple(math.radians(yaw) for yaw in args.goal_yaw or ()),
         str(args.record.absolute()) if args.record else "",
         str(args.keep.absolute()) if args.keep else "",
+        args.until,
     )
     trials = args.trials or task.trials
     if args.keep:
@@ -152,18 +154,8 @@ def run(args: argparse.Namespace) -> int:
     where = "on Ray" if args.ray else f"in {min(args.jobs, trials * len(cells))} process(es)"
     count = f"{len(cells)} world(s), {trials} trial(s) of {chosen.seconds:g} s each"
     note(f"{count}, {where}; the first one compiles the controller")
-    outcomes, planned, stopped = [], trials * len(cells), False
-    try:
-        with sigterm_interrupts():
-            for o in run_trials(cells, chosen, trials, args.seed, jobs=args.jobs, ray=args.ray):
-                outcomes.append(o)
-                note(_progress(o, len(outcomes), planned))
-    except KeyboardInterrupt:
-        if not outcomes:
-            raise
-        stopped = True
-        note(f"stopped after {len(outcomes)} of {planned} trials")
-        cells = cells[: -(-len(outcomes) // trials)]
+    outcomes, stopped = _run(args, cells, chosen, trials)
+    cells = cells[: -(-len(outcomes) // trials)]
     required = task.required_rate if args.require is None else args.require
     results = _results(args, task, chosen, cells, outcomes) | {
         "task": task.name,
@@ -182,6 +174,37 @@ def run(args: argparse.Namespace) -> int:
     passed = results["success_rate"] >= required
     publish(args, f"eval {task.name}", results, *_views(args, task, results, passed), seed=args.seed)
     return 130 if stopped else 0 if passed else 1
+
+
+def _run(
+    args: argparse.Namespace, cells: Sequence[Cell], chosen: Run, trials: int
+) -> tuple[list[BatchTrial], bool]:
+    """Run the trials; return their outcomes, and true if they were stopped by Ctrl-C or SIGTERM.
+
+    Raises:
+        KeyboardInterrupt: stopped before the first trial ended.
+    """
+    from dexstack.process.interrupts import sigterm_interrupts
+    from dexstack.trials.progress import progress
+    from dexstack.trials.sweep import run_trials
+
+    outcomes, planned = [], trials * len(cells)
+    try:
+        with (
+            sigterm_interrupts(),
+            progress(planned, chosen.seconds, min(args.jobs, planned), note) as seen,
+        ):
+            watched = replace(chosen, progress=str(seen.folder))
+            for o in run_trials(cells, watched, trials, args.seed, jobs=args.jobs, ray=args.ray):
+                outcomes.append(o)
+                note(_progress(o, seen.add(o), planned))
+    except KeyboardInterrupt:
+        more = "the same command continues" if args.keep else "with --keep DIR, the same command continues"
+        note(f"stopped after {len(outcomes)} of {planned} trials; {more}")
+        if not outcomes:
+            raise
+        return outcomes, True
+    return outcomes, False
 
 
 def _plan(cells: Sequence[Cell], chosen: Run, seed: int) -> dict[str, Any]:
@@ -252,6 +275,8 @@ def _results(
         "object": args.object,
         "hand": args.hand,
         "plant": args.plant,
+        "perception": args.perception,
+        "gravity_m_s2": list(task.gravity),
         "seconds": run.seconds,
         **results_of(outcomes),
         **figures(outcomes),

@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from dexstack.cli.options import option, options
 from dexstack.cli.output import note
 from dexstack.model import HAND_NAMES
 
@@ -15,53 +16,52 @@ if TYPE_CHECKING:
 EMULATED = "emulated"
 
 
-def add_hand_arguments(p: argparse.ArgumentParser) -> None:
-    """Add the arguments that select a hand."""
-    interfaces = ("auto", "socketcan", "pcan", "udp_multicast", "serial", "pty", EMULATED)
-    how = (
-        "interface of the hand; auto: socketcan for an Allegro hand, serial for a LEAP hand; "
-        "emulated: a hand simulated for this command"
-    )
-    p.add_argument("--interface", default="auto", choices=interfaces, help=how)
-    p.add_argument(
+add_hand_arguments = options(
+    option(
+        "--interface",
+        default="auto",
+        choices=("auto", "socketcan", "pcan", "udp_multicast", "serial", "pty", EMULATED),
+        help="interface of the hand; auto: socketcan for an Allegro hand, serial for a LEAP hand; "
+        "emulated: a hand simulated for this command",
+    ),
+    option(
         "--channel", default="", help="channel of the interface (default: can0, PCAN_USBBUS1, /dev/ttyUSB0)"
-    )
-    p.add_argument(
-        "--device", type=int, default=0, choices=range(4), help="device number of the hand on a CAN bus"
-    )
-    p.add_argument("--hand", default="right", help=f"expected hand: {HAND_NAMES}")
-    p.add_argument(
+    ),
+    option("--device", type=int, default=0, choices=range(4), help="device number of the hand on a CAN bus"),
+    option("--hand", default="right", help=f"expected hand: {HAND_NAMES}"),
+    option(
         "--hardware", default="V4", choices=("V3", "V4", "V5"), help="expected generation of an Allegro hand"
-    )
-    p.add_argument(
+    ),
+    option(
         "--motor",
         default="XC330-M288",
         help="motors of a LEAP hand: XC330-M288, or XL330-M288 of the light version",
-    )
-    p.add_argument(
+    ),
+    option(
         "--calibration-dir",
         default="",
         metavar="DIR",
         help="folder of zero offsets (default: ~/.config/dexstack/hands)",
-    )
-    p.add_argument(
+    ),
+    option(
         "--emulator-arguments",
         default="",
         metavar="ARGS",
         help="arguments of an emulated hand, e.g. --emulator-arguments='--silent-finger 2'",
-    )
+    ),
+)
+"""Add the arguments that select a hand."""
 
 
-def add_gravity_argument(p: argparse.ArgumentParser) -> None:
-    """Add the argument for a palm that is not mounted as in the model."""
-    p.add_argument(
-        "--gravity",
-        type=float,
-        nargs=3,
-        default=(0.0, 0.0, -9.81),
-        metavar=("X", "Y", "Z"),
-        help="gravity in the hand's world, in which the palm is fixed, of a palm at another angle [m/s²]",
-    )
+add_gravity_argument = option(
+    "--gravity",
+    type=float,
+    nargs=3,
+    default=(0.0, 0.0, -9.81),
+    metavar=("X", "Y", "Z"),
+    help="gravity in the hand's world, in which the palm is fixed, of a palm at another angle [m/s²]",
+)
+"""Add the argument for a palm that is not mounted as in the model."""
 
 
 def the_hand(args: argparse.Namespace, *, guard: bool = True) -> BusHand:
@@ -90,6 +90,6 @@ def agreed(args: argparse.Namespace, question: str) -> bool:
     if not sys.stdin.isatty():
         note(f"{question} There is no terminal to ask on: use --yes")
         return False
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    from dexstack.hand.session import on_terminal
+
+    return on_terminal(question)

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dexstack.cli import arguments, excite
+from dexstack.cli.options import command, option
 from dexstack.cli.output import note, publish, table
-from dexstack.errors import ConfigError, writing
+from dexstack.errors import ConfigError
+from dexstack.files import write_text
 from dexstack.identification.unknowns import DELAY, MOST, UNKNOWNS, USUAL, chosen, first_guess, values
 from dexstack.plants import PLANTS
 from dexstack.tasks import TASKS
@@ -22,68 +24,73 @@ if TYPE_CHECKING:
     from dexstack.tasks.base import Task
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``identify``."""
-    p = subparsers.add_parser(
-        "identify",
-        description="Fit a world (mass, friction, motors, joints, delay) to a recording of a hand and an "
-        "object, real or simulated, by "
-        "Gauss–Newton through short rollouts of a plant. Unknowns that the recording does not determine are "
-        "listed. Exit code 0 only if "
-        "held-out windows are predicted better than nominally.",
-    )
-    p.add_argument(
+add_parser = command(
+    "identify",
+    option(
         "recording",
         type=Path,
         nargs="?",
         metavar="FILE",
         help="a bag (.mcap), or recording.npz of dexstack up or eval --record",
-    )
-    excite.add_arguments(p)
-    p.add_argument("--task", default="palm_turn", help=f"task of the scene: {', '.join(TASKS)}, or a file")
-    arguments.add_scene_arguments(p)
-    p.add_argument(
+    ),
+    excite.add_arguments,
+    option("--task", default="palm_turn", help=f"task of the scene: {', '.join(TASKS)}, or a file"),
+    arguments.add_scene_arguments,
+    option(
         "--params",
         action="append",
         default=[],
         metavar="FILE",
         help="ROS 2 parameter file that wins over the task's",
-    )
-    arguments.add_set_argument(p)
-    p.add_argument(
+    ),
+    arguments.add_set_argument,
+    option(
         "--plant",
         default="mujoco",
         choices=PLANTS,
         help="plant that is fitted: a name, or the path to your own file",
-    )
-    p.add_argument(
+    ),
+    option(
         "--windows",
         type=arguments.positive_int,
         default=MOST,
         metavar="N",
         help="largest number of stretches of the recording",
-    )
-    names, rest = ", ".join(USUAL), ", ".join(u.name for u in UNKNOWNS if u.name not in USUAL)
-    p.add_argument(
-        "--only", nargs="+", default=[], metavar="NAME", help=f"quantities to identify (default: {names})"
-    )
-    p.add_argument(
-        "--also", nargs="+", default=[], metavar="NAME", help=f"quantities in addition, e.g. {rest}"
-    )
-    p.add_argument(
+    ),
+    option(
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help=f"quantities to identify (default: {', '.join(USUAL)})",
+    ),
+    option(
+        "--also",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="quantities in addition, e.g. " + ", ".join(u.name for u in UNKNOWNS if u.name not in USUAL),
+    ),
+    option(
         "--out",
         type=Path,
         metavar="FILE",
         help="write the world, for `dexstack up sim --world` and `dexstack eval --world`",
-    )
-    p.add_argument(
+    ),
+    option(
         "--save",
         metavar="NAME",
         help="save the planner's θ of that world: in theta/ under a name for --theta, or in a file",
-    )
-    p.add_argument(
+    ),
+    option(
         "--results", type=Path, help="folder for the page and its picture (default: a new one in results/)"
-    )
+    ),
+    description="Fit a world (mass, friction, motors, joints, delay) to a recording of a hand and an "
+    "object, real or simulated, by "
+    "Gauss–Newton through short rollouts of a plant. Unknowns that the recording does not determine are "
+    "listed. Exit code 0 only if "
+    "held-out windows are predicted better than nominally.",
+)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -180,8 +187,7 @@ def write_world(path: Path, fit: Fit) -> None:
         if hasattr(fit.world, u.name) and told:
             line = f"{u.name}: {v:.6g}  # {low:.3g} to {high:.3g} {u.unit}: {u.says}"
             lines.append(line.replace(" :", ":"))
-    with writing(path):
-        path.write_text("\n".join([*lines, "" if len(lines) > 1 else "{}\n"]))
+    write_text(path, "\n".join([*lines, "" if len(lines) > 1 else "{}\n"]))
 
 
 def _save(args: argparse.Namespace, task: Task, settings: Mapping[type, Any], fit: Fit) -> Path:
@@ -213,8 +219,7 @@ def _views(args: argparse.Namespace, fit: Fit, results: dict[str, Any]) -> list[
     ]
     columns = ("unknown", "expected", "found", "90 % interval", "unit", "determined")
     lines: list[Any] = [table("identified", columns, rows)]
-    untold = [u["name"] for u in results["unknowns"] if not u["told"]]
-    if untold:
+    if untold := [u["name"] for u in results["unknowns"] if not u["told"]]:
         lines.append(f"The recording does not determine: {', '.join(untold)}.")
     lines += [
         f"Commands act {1e3 * u['value']:.3g} ms late. Let the planner compensate with `--set "

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dexstack.cli import arguments
+from dexstack.cli.options import command, option
 from dexstack.cli.output import commit, note, publish, table
+from dexstack.control.planners import PLANNERS
 from dexstack.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -18,38 +20,42 @@ if TYPE_CHECKING:
 
 FILMS = 4
 """Largest number of films of failures."""
-SHOWN = (0, 1, 2, 3, 4, 6, 11)
+SHOWN = (0, 1, 2, 3, 4, 6, 11, 12)
 """Columns in the terminal."""
 TASKS_OWN = "tasks"
 """Name for the planners that the tasks choose."""
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``judge``."""
-    from dexstack.control.planners import PLANNERS
-
-    p = subparsers.add_parser(
-        "judge",
-        description="Run the trials of a protocol (config/judge.yaml): tasks in all plants, worlds and "
-        "perceptions, and write one table of success with intervals, ends, overlap and times as JSON and as "
-        "an HTML page with films of failures. Finished trials are kept: the same command continues.",
-    )
-    p.add_argument(
+add_parser = command(
+    "judge",
+    option(
         "controller",
         metavar="CONTROLLER",
         help=f"planner ({', '.join(PLANNERS)}), path to your own planner or ONNX policy, or '{TASKS_OWN}' "
         "for each task's own planner",
-    )
-    p.add_argument("--object", default="cube", help="object: name, or path to a YAML file")
-    p.add_argument("--hand", default="right", help="hand: side, or path to a YAML file")
-    p.add_argument("--protocol", type=Path, metavar="FILE", help="protocol (default: config/judge.yaml)")
-    p.add_argument("--quick", action="store_true", help="few short trials in one plant, to try it")
-    p.add_argument("--trials", type=arguments.positive_int, metavar="N", help="trials of each cell")
-    p.add_argument("--jobs", type=arguments.positive_int, default=1, metavar="N", help="parallel processes")
-    p.add_argument("--ray", action="store_true", help="distribute over a Ray cluster (extra [ray])")
-    p.add_argument(
+    ),
+    option("--object", default="cube", help="object: name, or path to a YAML file"),
+    option("--hand", default="right", help="hand: side, or path to a YAML file"),
+    option(
+        "--params",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="ROS 2 parameter file of the controller; repeatable",
+    ),
+    arguments.add_set_argument,
+    option("--protocol", type=Path, metavar="FILE", help="protocol (default: config/judge.yaml)"),
+    option("--quick", action="store_true", help="few short trials in one plant, to try it"),
+    option("--trials", type=arguments.positive_int, metavar="N", help="trials of each cell"),
+    option("--jobs", type=arguments.positive_int, default=1, metavar="N", help="parallel processes"),
+    option("--ray", action="store_true", help="distribute over a Ray cluster (extra [ray])"),
+    option(
         "--results", type=Path, metavar="DIR", help="folder of page and trials (default: results/judge-NAME)"
-    )
+    ),
+    description="Run the trials of a protocol (config/judge.yaml): tasks in all plants, worlds and "
+    "perceptions, and write one table of success with intervals, ends, overlap and times as JSON and as "
+    "an HTML page with films of failures. Finished trials are kept: the same command continues.",
+)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -58,23 +64,29 @@ def run(args: argparse.Namespace) -> int:
     from dexstack.report.judgement import COLUMNS, cells_of, write_judgement
     from dexstack.trials.judging import code_hash, judge_cell, read_protocol
     from dexstack.trials.keep import claim
+    from dexstack.trials.progress import progress
 
     protocol = read_protocol(args.protocol or share_dir() / "config" / "judge.yaml", quick=args.quick)
     protocol = replace(protocol, trials=args.trials or protocol.trials)
     planner = "" if args.controller == TASKS_OWN else args.controller
-    cells = list(protocol.cells(planner, args.object, args.hand))
+    files = [str(Path(file).absolute()) for file in args.params]
+    cells = list(protocol.cells(planner, args.object, args.hand, files, dict(args.settings)))
     _check(cells)
     name = Path(args.controller).stem
     folder = (args.results or Path("results") / f"judge-{name}{'-quick' if args.quick else ''}").absolute()
     identity = code_hash(protocol)
-    claim(folder, {"hash": identity, "arguments": [args.controller, args.object, args.hand]}, "trials")
+    asked = [args.controller, args.object, args.hand, files, dict(args.settings)]
+    claim(folder, {"hash": identity, "arguments": asked}, "trials")
     rows, failures = [], []
     for k, (cell_name, cell, chosen) in enumerate(cells, 1):
         note(f"cell {k}/{len(cells)}: {' · '.join(cell_name)}, {protocol.trials} trials")
         kept = folder / "trials" / cell.name.replace(" ", "-")
         kept.mkdir(parents=True, exist_ok=True)
-        chosen = replace(chosen, keep=str(kept))
-        row, outcomes = judge_cell(cell_name, cell, chosen, protocol, jobs=args.jobs, ray=args.ray)
+        with progress(protocol.trials, chosen.seconds, min(args.jobs, protocol.trials), note) as seen:
+            chosen = replace(chosen, keep=str(kept), progress=str(seen.folder))
+            row, outcomes = judge_cell(
+                cell_name, cell, chosen, protocol, seen.add, jobs=args.jobs, ray=args.ray
+            )
         rows.append(row)
         failures += [(cell_name, cell, o) for o in outcomes if not o.succeeded]
         note("; ".join(f"{a} {b}" for a, b in zip(COLUMNS[1:6], cells_of(row)[1:6], strict=True)))

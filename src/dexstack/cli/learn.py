@@ -8,16 +8,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dexstack.cli import arguments
+from dexstack.cli.options import command, option
 from dexstack.cli.output import note, publish, table
-from dexstack.errors import ConfigError, writing
+from dexstack.errors import ConfigError
+from dexstack.files import whole
 from dexstack.plants import PLANTS
 from dexstack.report.statistics import errors, wilson
 from dexstack.tasks import TASKS
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dexstack.control.problem import ModelParams
     from dexstack.learning.on_policy import Point
     from dexstack.learning.transitions import Transitions
@@ -28,95 +30,85 @@ EVALUATION = 500_000
 """Offset of the seeds of evaluation trials from those of the rollouts."""
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``learn``."""
-    p = subparsers.add_parser(
-        "learn",
-        description="Learn the parameters θ of the planner's model by gradient through it: on policy "
-        "(rollouts of 100 steps with the current θ and updates in turn), or from recordings. Exit code 0 "
-        "only if the loss on held-out transitions decreased and the success rate is at least --require.",
-    )
-    p.add_argument(
+add_parser = command(
+    "learn",
+    option(
         "task",
         nargs="?",
         default="palm_turn",
         metavar="TASK",
         help=f"whose rollouts and trials: {', '.join(TASKS)}, or a file",
-    )
-    arguments.add_scene_arguments(p)
-    p.add_argument(
+    ),
+    arguments.add_scene_arguments,
+    option(
         "--plant",
         default="mujoco",
         choices=PLANTS,
         help="physics engine: a name, or the path to your own Python file",
-    )
-    p.add_argument(
+    ),
+    option(
         "--world", type=Path, metavar="FILE", help="the plant's world, a file of `dexstack identify --out`"
-    )
-    arguments.add_planner_arguments(p)
-    _add_learning_arguments(p)
-    _add_evaluation_arguments(p)
-    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S")
-
-
-def _add_learning_arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument(
+    ),
+    arguments.add_planner_arguments,
+    option(
         "--start",
         default=PLANNERS,
         metavar="THETA",
         help="first guess: planner, uninformed, or a learned θ's name or file",
-    )
-    p.add_argument(
+    ),
+    option(
         "--steps", type=arguments.positive_int, default=2000, metavar="N", help="environment steps of 0.1 s"
-    )
-    p.add_argument(
+    ),
+    option(
         "--every", type=arguments.positive_int, default=400, metavar="N", help="steps per update: 4 rollouts"
-    )
-    p.add_argument(
+    ),
+    option(
         "--from",
         dest="recordings",
         type=Path,
         nargs="+",
         metavar="FILE",
         help="learn from recordings instead: recording.npz, files of --record, bags",
-    )
-    p.add_argument(
+    ),
+    option(
         "--repeat",
         type=arguments.positive_int,
         default=1,
         metavar="N",
         help="number of repetitions, with seeds S, S + 1, …",
-    )
-
-
-def _add_evaluation_arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument(
+    ),
+    option(
         "--evaluate",
         type=arguments.natural,
         default=0,
         metavar="N",
         help="number of trials of the task after every update",
-    )
-    p.add_argument(
+    ),
+    option(
         "--seconds",
         type=arguments.positive,
         metavar="S",
         help="simulated time of such a trial (default: the task's)",
-    )
-    p.add_argument(
+    ),
+    option(
         "--require",
         type=arguments.rate,
         default=0.0,
         metavar="RATE",
         help="least final success rate for exit code 0",
-    )
-    p.add_argument(
+    ),
+    option(
         "--save",
         metavar="NAME",
         help="save the (last repetition's) θ: in theta/ under a name for --theta, or in a file",
-    )
-    p.add_argument("--record", type=Path, metavar="FILE", help="write the rollouts, for --from")
-    p.add_argument("--results", type=Path, help="folder for the picture (default: a new one in results/)")
+    ),
+    option("--record", type=Path, metavar="FILE", help="write the rollouts, for --from"),
+    option("--results", type=Path, help="folder for the picture (default: a new one in results/)"),
+    option("--seed", type=arguments.natural, default=0, metavar="S"),
+    description="Learn the parameters θ of the planner's model by gradient through it: on policy "
+    "(rollouts of 100 steps with the current θ and updates in turn), or from recordings. Exit code 0 "
+    "only if the loss on held-out transitions decreased and the success rate is at least --require.",
+)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -230,14 +222,10 @@ def _save(args: argparse.Namespace, loop: Loop, points: list[Point], data: Trans
 
 
 def _record(path: Path, recordings: list[Mapping[str, np.ndarray]]) -> None:
-    import numpy as np
-
     from dexstack.learning.on_policy import stack_recordings
 
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("wb") as file:
-            np.savez_compressed(file, **stack_recordings(recordings))
+    with whole(path) as file:
+        np.savez_compressed(file, **stack_recordings(recordings))
 
 
 def _results(
@@ -276,8 +264,6 @@ def _mean_rate(curves: list[list[Point]], which: int) -> float:
 
 
 def _plot(args: argparse.Namespace, curves: list[list[Point]], seconds: float) -> Path:
-    import numpy as np
-
     from dexstack.report.learning import write_learning_plot
 
     folder = args.results or Path("results") / f"learn-{datetime.now():%Y%m%d-%H%M%S}"
@@ -318,6 +304,22 @@ def _views(args: argparse.Namespace, results: dict[str, Any], passed: bool) -> l
         )
     if results["plot"]:
         views.append(f"picture in {results['plot']}")
-    reached = "the held-out loss decreased and the success rate is as required"
-    views.append(reached if passed else "the requirements were not met")
+    views.append(_verdict(args, results, passed))
     return views
+
+
+def _verdict(args: argparse.Namespace, results: dict[str, Any], passed: bool) -> str:
+    """Return what was measured, and only that."""
+    falls = [
+        curve["points"][-1]["held_out_loss"] < curve["points"][0]["held_out_loss"]
+        for curve in results["curves"]
+    ]
+    loss = f"the held-out loss decreased with {sum(falls)} of {len(falls)} seeds"
+    if not args.evaluate:
+        return f"{loss}; no trials were run, so whether θ controls better is not known: use --evaluate N"
+    rate, first = results["final_success_rate"], results["first_success_rate"]
+    asked = f", {100 * args.require:.0f} % required" if args.require else ""
+    return (
+        f"{'' if passed else 'requirements not met: '}{loss}; {100 * first:.0f} % of {args.evaluate} trials "
+        f"succeeded with the first guess, {100 * rate:.0f} % in the end{asked}"
+    )

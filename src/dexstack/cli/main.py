@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -115,6 +116,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = argv[0] if argv and argv[0] in COMMANDS else None
     os.environ["MUJOCO_GL"] = "off"  # nothing draws with it, and another choice may fail to load
     prefer(ONE_THREAD)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal without a character shows "?"
+            stream.reconfigure(errors="replace")
     try:
         args = build_parser(command).parse_args(argv)
         args.argv = ["dexstack", *argv]

@@ -9,6 +9,7 @@ import secrets
 import socket
 
 from dexstack.cli import arguments
+from dexstack.cli.options import command, option
 from dexstack.cli.output import note, publish
 from dexstack.errors import ConfigError
 
@@ -17,24 +18,22 @@ PORTS = 100
 """Number of ports to try, from the requested one."""
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``monitor``."""
-    p = subparsers.add_parser(
-        "monitor",
-        description="Serve a page that shows a running graph or a replay in a browser: scene, plots, "
-        "health of the nodes, controls. Joins the graph that was started on this machine, or the one of "
-        "ROS_DOMAIN_ID. Ctrl-C ends it.",
-    )
-    arguments.add_scene_arguments(p)
-    p.add_argument("--namespace", default="", help="namespace of the graph's nodes")
-    p.add_argument(
+add_parser = command(
+    "monitor",
+    arguments.add_scene_arguments,
+    option("--namespace", default="", help="namespace of the graph's nodes"),
+    option(
         "--host",
         default=HOST,
         help="address to listen on; anyone who reaches it and knows the page's token can move the hand",
-    )
-    p.add_argument("--port", type=arguments.positive_int, default=PORT, help="port, or the next free one")
-    p.add_argument("--token", default="", help="token that opens the page (default: a new one)")
-    p.add_argument("--no-open", action="store_true", help="do not open a browser")
+    ),
+    option("--port", type=arguments.positive_int, default=PORT, help="port, or the next free one"),
+    option("--token", default="", help="token that opens the page (default: a new one)"),
+    option("--no-open", action="store_true", help="do not open a browser"),
+    description="Serve a page that shows a running graph or a replay in a browser: scene, plots, "
+    "health of the nodes, controls. Joins the graph that was started on this machine, or the one of "
+    "ROS_DOMAIN_ID. Ctrl-C ends it.",
+)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -15,20 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from dexstack import __version__
+from dexstack.cli.options import option
 from dexstack.errors import writing
-
-
-def add_json_argument(parser: argparse.ArgumentParser) -> None:
-    """Add ``--json [FILE|-]`` to a command's parser."""
-    parser.add_argument(
-        "--json",
-        metavar="FILE|-",
-        nargs="?",
-        const="-",
-        type=_writable,
-        help="write the results as one JSON object to FILE; without FILE or with '-', to stdout instead of "
-        "the table",
-    )
 
 
 def _writable(target: str) -> str:
@@ -39,6 +27,18 @@ def _writable(target: str) -> str:
     ):
         raise argparse.ArgumentTypeError(f"cannot write {target}")
     return target
+
+
+add_json_argument = option(
+    "--json",
+    metavar="FILE|-",
+    nargs="?",
+    const="-",
+    type=_writable,
+    help="write the results as one JSON object to FILE; without FILE or with '-', to stdout instead of "
+    "the table",
+)
+"""Add ``--json [FILE|-]`` to a command's parser."""
 
 
 def publish(
@@ -73,7 +73,7 @@ def publish(
             sys.stdout.write(text)
             return
         with writing(args.json):
-            Path(args.json).write_text(text)
+            Path(args.json).write_text(text, encoding="utf-8")
     if views:
         from rich.console import Console
 

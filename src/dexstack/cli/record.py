@@ -6,20 +6,18 @@ import argparse
 from pathlib import Path
 
 from dexstack.cli import arguments
+from dexstack.cli.options import command, option
 from dexstack.cli.output import note, publish
 from dexstack.errors import ConfigError
 
-
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``record``."""
-    p = subparsers.add_parser(
-        "record",
-        description="Record all messages of a running graph into one MCAP file, for `ros2 bag`, Foxglove, "
-        "`dexstack replay` and `dexstack learn --from`. Joins the graph that `dexstack up` started on this "
-        "machine, or the one of ROS_DOMAIN_ID. Ctrl-C ends it.",
-    )
-    p.add_argument("file", type=Path, metavar="FILE", help="the bag, e.g. run.mcap")
-    p.add_argument("--seconds", type=arguments.positive, metavar="S", help="duration (default: until Ctrl-C)")
+add_parser = command(
+    "record",
+    option("file", type=Path, metavar="FILE", help="the bag, e.g. run.mcap"),
+    option("--seconds", type=arguments.positive, metavar="S", help="duration (default: until Ctrl-C)"),
+    description="Record all messages of a running graph into one MCAP file, for `ros2 bag`, Foxglove, "
+    "`dexstack replay` and `dexstack learn --from`. Joins the graph that `dexstack up` started on this "
+    "machine, or the one of ROS_DOMAIN_ID. Ctrl-C ends it.",
+)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -41,8 +39,7 @@ def run(args: argparse.Namespace) -> int:
     environment = attached_environment()
     note(f"recording ROS domain {environment.get('ROS_DOMAIN_ID', '0')} into {args.file}")
     recorder = NodeDescription("recorder", {"file": str(file), "seconds": args.seconds or 0.0}, ends_run=True)
-    status = run_nodes([recorder], environment)
-    if status:
+    if status := run_nodes([recorder], environment):
         return status
     counts = BagReader(file).counts()
     publish(args, "record", {"file": str(file), "messages": sum(counts.values()), "topics": counts})

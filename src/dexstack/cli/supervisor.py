@@ -233,7 +233,9 @@ class NodeSupervisor:
     def _start(self, child: _Child, now: float) -> None:
         node = child.node
         parameters = child.log.with_suffix(".yaml")
-        parameters.write_text(yaml.safe_dump({"/**": {"ros__parameters": dict(node.parameters)}}))
+        parameters.write_text(
+            yaml.safe_dump({"/**": {"ros__parameters": dict(node.parameters)}}), encoding="utf-8"
+        )
         arguments = ["--ros-args", "--disable-external-lib-logs", "-r", f"__node:={node.name}"]
         if node.namespace:
             arguments += ["-r", f"__ns:={node.namespace}"]
@@ -241,7 +243,7 @@ class NodeSupervisor:
             arguments += ["-r", f"{a}:={b}"]
         for path in (*node.parameter_files, parameters):
             arguments += ["--params-file", str(path)]
-        with child.log.open("a") as log:
+        with child.log.open("a", encoding="utf-8") as log:
             environment = {**node.environment, **self._environment}
             stdout = self._view if node.ends_run else log
             if self._forked:
@@ -295,6 +297,8 @@ def _how(code: int) -> str:
 
 def _explain(child: _Child, code: int) -> str:
     """Return why a node has ended, with the end of its log."""
-    lines = child.log.read_text(errors="replace").splitlines() if child.log.is_file() else []
+    lines = (
+        child.log.read_text(encoding="utf-8", errors="replace").splitlines() if child.log.is_file() else []
+    )
     tail = "\n".join(f"    {line}" for line in lines[-12:]) or "    (empty)"
     return f"the node '{child.node.name}' {_how(code)}; the end of {child.log}:\n{tail}"

@@ -22,7 +22,9 @@ def run_nodes(nodes: Sequence[NodeDescription], environment: Mapping[str, str]) 
     with tempfile.TemporaryDirectory(prefix="dexstack-") as logs:
         end: End = NodeSupervisor(nodes, environment, Path(logs), view=sys.stderr).run()
         if end.exit_code:
-            note("".join(log.read_text(errors="replace") for log in Path(logs).glob("*.log")))
+            note(
+                "".join(log.read_text(encoding="utf-8", errors="replace") for log in Path(logs).glob("*.log"))
+            )
     if end.failure:
         note(end.failure)
         return USAGE_ERROR if end.unusable else 1

@@ -11,46 +11,45 @@ from typing import Any
 
 from dexstack.cli import arguments
 from dexstack.cli.monitor import HOST, PORT, page_parameters
+from dexstack.cli.options import command, option
 from dexstack.cli.output import note, publish, table
-from dexstack.errors import ConfigError, writing
+from dexstack.errors import ConfigError
 from dexstack.plants import PLANTS, engine_errors
 
 PERIOD = 0.05
 """Time between two pictures of the live page [s]."""
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``view``."""
-    p = subparsers.add_parser(
-        "view",
-        description="Simulate an MJCF or URDF file and show it in the browser with contact forces and "
-        "pressures; the page switches the engine during the simulation. Ctrl-C ends it. With --out, write a "
-        "self-contained page instead, with a film per engine and curves to compare. Controls stay at their "
-        "initial values.",
-    )
-    p.add_argument("scene", type=Path, help="MJCF or URDF file")
-    p.add_argument(
+add_parser = command(
+    "view",
+    option("scene", type=Path, help="MJCF or URDF file"),
+    option(
         "--engine",
         nargs="+",
         choices=list(PLANTS),
         default=["mujoco"],
         help="engines to compare; the live page starts with the first",
-    )
-    p.add_argument("--dt", type=arguments.positive, metavar="S", help="time step (default: the file's)")
-    p.add_argument("--keyframe", metavar="NAME", help="keyframe to start from, with its controls")
-    p.add_argument("--materials", type=Path, metavar="FILE", help="YAML of materials; see docs/engines.md")
-    p.add_argument("--out", type=Path, metavar="FILE", help="write a page with films instead of the live one")
-    p.add_argument(
+    ),
+    option("--dt", type=arguments.positive, metavar="S", help="time step (default: the file's)"),
+    option("--keyframe", metavar="NAME", help="keyframe to start from, with its controls"),
+    option("--materials", type=Path, metavar="FILE", help="YAML of materials; see docs/engines.md"),
+    option("--out", type=Path, metavar="FILE", help="write a page with films instead of the live one"),
+    option(
         "--seconds", type=arguments.positive, default=3.0, metavar="S", help="simulated time of the films"
-    )
-    p.add_argument("--host", default=HOST, help="address of the live page")
-    p.add_argument(
+    ),
+    option("--host", default=HOST, help="address of the live page"),
+    option(
         "--port",
         type=arguments.positive_int,
         default=PORT,
         help="port of the live page, or the next free one",
-    )
-    p.add_argument("--no-open", action="store_true", help="do not open a browser")
+    ),
+    option("--no-open", action="store_true", help="do not open a browser"),
+    description="Simulate an MJCF or URDF file and show it in the browser with contact forces and "
+    "pressures; the page switches the engine during the simulation. Ctrl-C ends it. With --out, write a "
+    "self-contained page instead, with a film per engine and curves to compare. Controls stay at their "
+    "initial values.",
+)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -122,8 +121,7 @@ def _films(model: Any, args: argparse.Namespace) -> None:
         note(f"{engine}: {args.seconds:g} s")
         runs[engine], row = _run(model, engine, args)
         rows.append(row)
-    with writing(args.out):
-        write_scene_page(args.out, model, runs, args.scene.name)
+    write_scene_page(args.out, model, runs, args.scene.name)
     shown = [
         [r["engine"], r["contacts"], r["force_N"], 1e6 * r["depth_m"], 1e6 * r["step_s"], r["trouble"]]
         for r in rows

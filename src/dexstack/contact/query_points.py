@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -46,22 +47,20 @@ def _cylinder_points(radius: float, half_length: float, spacing: float) -> np.nd
     return np.array([[radius * np.cos(a), radius * np.sin(a), h] for h in z for a in angle])
 
 
+_POINTS: Mapping[str, Callable[[np.ndarray, float], tuple[np.ndarray, float]]] = {
+    "sphere": lambda size, spacing: (np.zeros((1, 3)), size[0]),
+    "capsule": lambda size, spacing: (_axis_points(size[1], spacing), size[0]),
+    "box": lambda size, spacing: (_box_points(np.asarray(size, float), spacing), 0.0),
+    "cylinder": lambda size, spacing: (_cylinder_points(*size, spacing), 0.0),
+    "plane": lambda size, spacing: (np.zeros((0, 3)), 0.0),  # only bears, see dexstack.contact.support
+}
+"""Query points (n, 3) in a shape's own frame and their radius [m], by its kind."""
+
+
 def shape_points(shape: Shape, spacing: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the query spheres of a collision shape in its body's frame: centres (n, 3) and radii (n,)
     [m]."""
-    radius = 0.0
-    if shape.kind == "sphere":
-        points, radius = np.zeros((1, 3)), shape.size[0]
-    elif shape.kind == "capsule":
-        points, radius = _axis_points(shape.size[1], spacing), shape.size[0]
-    elif shape.kind == "box":
-        points = _box_points(np.asarray(shape.size, float), spacing)
-    elif shape.kind == "cylinder":
-        points = _cylinder_points(shape.size[0], shape.size[1], spacing)
-    elif shape.kind == "plane":  # only bears the object, see dexstack.contact.support
-        points = np.zeros((0, 3))
-    else:
-        raise ValueError(f"no query points for shape kind {shape.kind!r}")
+    points, radius = _POINTS[shape.kind](shape.size, spacing)
     return points @ np.asarray(shape.R).T + np.asarray(shape.p), np.full(len(points), radius)
 
 

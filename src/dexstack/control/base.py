@@ -130,7 +130,7 @@ class LocalPlanner(abc.ABC):
     with weights w. T, h, ω = ω_u, u_max and the limit margin m are those of
     :class:`~dexstack.control.params.MpcParams`; r is zero. A :class:`Pull` replaces ω and r.
 
-    ``params``, ``weights`` and ``theta`` are the live parameters: the stack replaces them between
+    ``params``, ``weights``, ``theta`` and ``gravity`` are live: the stack replaces them between
     two plans (each as a whole, never edited in place), and the next plan must use them. T, h and the
     number of iterations may stay those of construction.
 
@@ -152,6 +152,8 @@ class LocalPlanner(abc.ABC):
     """θ of the model F."""
     weights: Any
     """w, a parameter block of numbers."""
+    gravity: tuple[float, ...]
+    """(3,) in the world [m/s²]; at first the robot's."""
 
     def __init__(self, problem: Problem, params: Any) -> None:
         """
@@ -159,6 +161,7 @@ class LocalPlanner(abc.ABC):
             params: parameter blocks by their class.
         """
         self.robot, self.weights, self.theta = problem.robot, problem.weights, problem.theta
+        self.gravity = problem.robot.gravity
         self.params = params[MpcParams]
 
     @property

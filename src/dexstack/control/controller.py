@@ -13,6 +13,7 @@ from dexstack.control.base import LocalPlanner, Observation, Plan
 from dexstack.control.params import BLIND_PERIOD, BlindParams
 from dexstack.control.predictor import MeasuredState, StatePredictor
 from dexstack.control.supervisors.base import Supervisor
+from dexstack.control.trackers import Tracker
 
 
 class Measurement(NamedTuple):
@@ -39,16 +40,19 @@ class Answer(NamedTuple):
     target: np.ndarray | None
     """(N,) joint target to send [rad, m]; None: send nothing."""
     contacts: Contacts
-    """At the measured pose."""
+    """At the assumed pose."""
+    deviation: tuple[float, float]
+    """Largest standard deviations of the assumed pose's position [m] and rotation [rad]."""
     detect_s: float
-    """Processor time of contact detection [s]."""
+    """Processor time of tracking and contact detection [s]."""
     cpu_s: float
-    """Processor time of detection, prediction and planning [s]."""
+    """Processor time of tracking, detection, prediction and planning [s]."""
 
 
 class Controller:
-    """Detects contacts, predicts the state to the moment of actuation, plans under supervision,
-    slows down where the pose is uncertain, and holds the last target where no measurement comes.
+    """Tracks the object, detects contacts, predicts the state to the moment of actuation, plans under
+    supervision, slows down where the pose is uncertain, and holds the last target where no measurement
+    comes.
 
     Times are those of the caller's clock; a time that goes back begins a rollout.
     """
@@ -58,6 +62,7 @@ class Controller:
         detector: ContactDetector,
         predictor: StatePredictor | MeasuredState,
         supervisor: Supervisor,
+        tracker: Tracker,
         blind: BlindParams,
         *,
         step: float,
@@ -67,7 +72,8 @@ class Controller:
             step: h, length of a predicted step [s].
         """
         self.detector, self.predictor, self.supervisor = detector, predictor, supervisor
-        self.blind, self.step = blind, step
+        self.tracker, self.step = tracker, step
+        self.tracker.blind = blind
         self.reset()
 
     @property
@@ -76,10 +82,13 @@ class Controller:
         return self.supervisor.planner
 
     @property
-    def speed(self) -> float:
-        """Fraction of the planned displacement that the last command covers, from 1 to 0 with
-        growing uncertainty of the pose; 0 while holding."""
-        return self._speed
+    def gravity(self) -> tuple[float, ...]:
+        """Gravity (3,) in the world [m/s²]; may change between two answers."""
+        return self.planner.gravity
+
+    @gravity.setter
+    def gravity(self, gravity: tuple[float, ...]) -> None:
+        self.planner.gravity = self.predictor.gravity = gravity
 
     def warm_up(self) -> float:
         """Compile planner and detector; return the seconds that the planner took."""
@@ -92,9 +101,12 @@ class Controller:
     def reset(self) -> None:
         """Begin a rollout: discard warm start, progress and the held target."""
         self.supervisor.reset()
+        self.tracker.reset()
         self._target: np.ndarray | None = None
         self._observed_at = self._sent_at = -np.inf
-        self._speed = 1.0
+        self.speed = 1.0
+        """Share of the planned displacement that the last command covers, smaller with growing uncertainty
+        of the pose (:meth:`~dexstack.control.params.BlindParams.speed`); 0 while holding."""
 
     def answer(self, seen: Measurement, goal_WO: np.ndarray) -> Answer:
         """Plan from a measurement towards the goal pose (7,)."""
@@ -102,28 +114,28 @@ class Controller:
             self.reset()
         self._observed_at = seen.now
         begin = time.process_time()
-        contacts = self.detector.detect(seen.pose_WO, seen.q) if seen.contacts is None else seen.contacts
+        pose_WO, deviation, contacts = self.tracker.track(seen.now, seen.pose_WO, seen.q, seen.deviation)
+        if pose_WO is seen.pose_WO:
+            contacts = seen.contacts
+        if contacts is None:
+            contacts = self.detector.detect(pose_WO, seen.q)
         detected = time.process_time() - begin
-        observation = Observation(seen.now, seen.pose_WO, seen.q, contacts)
+        observation = Observation(seen.now, pose_WO, seen.q, contacts)
+        self.speed = self.supervisor.speed = self.tracker.blind.speed(deviation)
         observation = self.predictor.predict(observation, seen.q_now, seen.now)
         prepared = time.process_time() - begin
         plan = self.supervisor.plan(observation, goal_WO)
-        return Answer(plan, self._slowed(plan, seen), contacts, detected, prepared + plan.cpu_s)
+        return Answer(plan, self._slowed(plan, seen), contacts, deviation, detected, prepared + plan.cpu_s)
 
     def _slowed(self, plan: Plan, seen: Measurement) -> np.ndarray | None:
-        """Return the target that the certainty of the pose allows; a motion does not begin in
-        doubt."""
+        """Return the target that the certainty of the pose allows: from the last one, or the present
+        joint positions, a share of the way to the plan's."""
         if not plan.status.usable:
             return None
-        position, rotation = seen.deviation
-        doubt = max(position / self.blind.blind_position, rotation / self.blind.blind_rotation)
-        self._speed = min(1.0, 2.0 * max(0.0, 1.0 - doubt))
-        if self._target is None and self._speed < 1.0:
-            return None
-        if self._target is None or self._speed == 1.0:
-            target = plan.q_des
-        else:
-            target = self._target + self._speed * (plan.q_des - self._target)
+        target = plan.q_des
+        if self.speed < 1.0:
+            last = seen.q_now if self._target is None else self._target
+            target = last + self.speed * (plan.q_des - last)
         self._target, self._sent_at = target, seen.now
         self.predictor.sent(seen.now, target)
         return target
@@ -133,8 +145,8 @@ class Controller:
 
         It is due every BLIND_PERIOD from BLIND_AFTER to ``blind_hold`` after the last measurement.
         """
-        due = now >= self._sent_at + BLIND_PERIOD and self.blind.hold(now - self._observed_at)
+        due = now >= self._sent_at + BLIND_PERIOD and self.tracker.blind.hold(now - self._observed_at)
         if self._target is None or not due:
             return None
-        self._sent_at, self._speed = now, 0.0
+        self._sent_at, self.speed = now, 0.0
         return self._target

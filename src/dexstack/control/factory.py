@@ -13,7 +13,7 @@ from dexstack.control.models.base import StepModel
 from dexstack.control.params import MpcParams, PlannerParams
 from dexstack.control.planners import PLANNERS
 from dexstack.control.planners.gauss_newton import Mpc
-from dexstack.errors import unknown_name
+from dexstack.errors import check_names
 
 if TYPE_CHECKING:
     from dexstack.model.objects import ObjectModel
@@ -64,12 +64,8 @@ def check_planner(params: PlannerParams) -> None:
         ConfigError: unknown name, or unusable file.
     """
     MODELS.load(params.model)
-    for what, name, known in (
-        ("planner", params.planner, PLANNERS),
-        ("contact set", params.contact_set, RULES),
-    ):
-        if name not in known:
-            raise unknown_name(what, name, known)
+    check_names("planner", [params.planner], PLANNERS)
+    check_names("contact set", [params.contact_set], RULES)
 
 
 def make_planner(problem: Problem, params: Mapping[type, Any]) -> LocalPlanner:

@@ -57,6 +57,7 @@ class Horizon:
         rule: ContactRule,
         present: Present,
         theta: ModelParams,
+        gravity: Any,
         limits: tuple[Float[Array, " N"], Float[Array, " N"]],
         *,
         step: float,
@@ -65,6 +66,7 @@ class Horizon:
     ) -> None:
         """
         Args:
+            gravity: (3,) in the world [m/s²].
             limits: lower and upper joint limits.
             step: h, length of a step [s].
             steps: T.
@@ -72,6 +74,7 @@ class Horizon:
         """
         self._tree, self._model, self._rule, self._step = tree, model, rule, step
         self._present, self._theta, self._limits, self._steps = present, theta, limits, steps
+        self._gravity = gravity
         self._index = jnp.arange(steps)
         self._problem, self._context = self._build(present.pose_WO, present.q, present.contacts, poses)
 
@@ -91,7 +94,7 @@ class Horizon:
             k, u, dual = inputs
             now = q + displacement[OBJECT_DOF:]
             pull = jnp.clip(u, lower - now, upper - now)
-            b = force(self._theta, pull)
+            b = force(self._theta, pull, self._gravity)
             context, phi, _ = self._rows(k, displacement, quat)
             dq, dual = self._model.step(context, b, phi, dual)
             joints = now + dq[OBJECT_DOF:]

@@ -8,7 +8,7 @@ from dexstack.config import param
 from dexstack.control.models import MODELS
 from dexstack.control.planners import PLANNERS
 from dexstack.control.supervisors import SUPERVISORS
-from dexstack.errors import unknown_name
+from dexstack.errors import check_names
 from dexstack.hand.servo import ServoParams
 from dexstack.lazy import is_own
 
@@ -46,16 +46,72 @@ class BlindParams:
         5.0, "time after the last contacts for which the last target is held [s]", 0.0, 60.0
     )
     blind_position: float = param(
-        0.006, "standard deviation of the object's position at which the hand stops [m]", 1e-4, 1.0
+        0.006,
+        "standard deviation of the object's position at which the hand moves at a quarter of its speed [m]",
+        1e-4,
+        1.0,
     )
     blind_rotation: float = param(
-        0.25, "standard deviation of the object's rotation at which the hand stops [rad]", 1e-3, 10.0
+        0.25,
+        "standard deviation of the object's rotation at which the hand moves at a quarter of its speed [rad]",
+        1e-3,
+        10.0,
     )
+
+    def speed(self, deviation: tuple[float, float]) -> float:
+        """Return the share s, in (0, 1], of the planned displacement that a command covers, and of
+        the way to a measured pose that the assumed one covers.
+
+        With d the larger ratio of a standard deviation to its limit, s = min(1, 1/(2 d)²). A mean in
+        which every new picture has the share s has s/(2 − s) ≤ s of a picture's variance; it is at
+        least as certain as one picture at d = ½. No uncertainty stops the hand.
+
+        Args:
+            deviation: largest standard deviations of the pose's position [m] and rotation [rad].
+        """
+        position, rotation = deviation
+        doubt = max(position / self.blind_position, rotation / self.blind_rotation)
+        return 1.0 if doubt <= 0.5 else 0.25 / doubt**2
 
     def hold(self, unseen: float) -> bool:
         """Return whether to hold the last target ``unseen`` [s] after the last measured pose: from
         BLIND_AFTER to ``blind_hold``."""
         return BLIND_AFTER < unseen <= self.blind_hold
+
+
+@dataclass(frozen=True)
+class TrackerParams:
+    """How the controller gets the object pose that it assumes from measured ones; see
+    :mod:`dexstack.control.trackers`."""
+
+    tracker: str = param(
+        "mean",
+        "assumed object pose: contact (a filter that moves with the joints and keeps the object out of the "
+        "links) or mean (over pictures)",
+        choices=("contact", "mean"),
+    )
+    pose_error_time: float = param(
+        0.0,
+        "time constant with which errors of measured poses are correlated; 0: independent [s]",
+        0.0,
+        60.0,
+    )
+    drift_position: float = param(
+        0.004, "random walk of the object's position while no joint moves [m per sqrt(s)]", 1e-6, 1.0
+    )
+    drift_rotation: float = param(
+        0.1, "random walk of its rotation while no joint moves [rad per sqrt(s)]", 1e-5, 100.0
+    )
+    slip_position: float = param(
+        0.02, "error of its predicted position by the joints' motion [m per rad or m]", 0.0, 1.0
+    )
+    slip_rotation: float = param(
+        0.6, "error of its predicted rotation by the joints' motion [rad per rad or m]", 0.0, 100.0
+    )
+    contact_error: float = param(
+        0.006, "standard deviation of the distances between links and object by the joints [m]", 1e-5, 0.1
+    )
+    tracker_memory: float = param(2.0, "longest time between two pictures that is bridged [s]", 0.0, 60.0)
 
 
 @dataclass(frozen=True)
@@ -130,8 +186,7 @@ def own_blocks(planner: PlannerParams, supervisor: str) -> list[type]:
         (MODELS, planner.model),
         (SUPERVISORS, planner.supervisor or supervisor),
     ):
-        if name not in registry:
-            raise unknown_name(registry.what, name, registry)
+        check_names(registry.what, [name], registry)
         if is_own(name):
             found.append(registry.load(name)[1])
     return found
@@ -141,6 +196,11 @@ def own_blocks(planner: PlannerParams, supervisor: str) -> list[type]:
 class SamplingParams:
     """Parameters of the sampling planner."""
 
+    sampling_rollouts: str = param(
+        "mujoco",
+        "physics of the rollouts: mujoco, or contactsdf (the contact model in a quarter of the time)",
+        choices=("mujoco", "contactsdf"),
+    )
     sampling_plans: int = param(
         32, "samples per search; in real time fewer, if this machine is too slow", 2, 4096
     )

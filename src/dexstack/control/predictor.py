@@ -52,7 +52,7 @@ class Commands:
     def __init__(self, delay: float) -> None:
         """
         Args:
-            delay: time from sending to acting [s].
+            delay: time from sending to acting [s]; may change.
         """
         self.delay = delay
         self._sent: collections.deque[tuple[float, np.ndarray]] = collections.deque(maxlen=UNDER_WAY)
@@ -91,6 +91,7 @@ class _Inputs(NamedTuple):
     contacts: Contacts
     u: Any
     theta: ModelParams
+    gravity: Any
 
 
 class StatePredictor:
@@ -114,8 +115,10 @@ class StatePredictor:
         """
         self._tree, self._model, self._theta, self._step = robot.kinematics(), model, theta, step
         self._home, self._capacity = np.asarray(robot.home, float), capacity
-        self._commands = Commands(delay)
-        example = _Inputs(np.zeros(7), self._home, empty_contacts(capacity), self._home, theta())
+        self.gravity = tuple(robot.gravity)
+        """(3,) in the world [m/s²]; may change between two predictions."""
+        self.commands = Commands(delay)
+        example = _Inputs(np.zeros(7), self._home, empty_contacts(capacity), self._home, theta(), np.zeros(3))
         self._inputs: Packing[_Inputs] = Packing(example)
         self._compiled = KeptFunction(self._predict, robot, model, step, capacity)
 
@@ -126,18 +129,9 @@ class StatePredictor:
             Observation(0.0, pose_WO, self._home, empty_contacts(self._capacity)), self._home + 1e-3, 0.0
         )
 
-    @property
-    def delay(self) -> float:
-        """Time from sending a command to its action [s]; may change between two predictions."""
-        return self._commands.delay
-
-    @delay.setter
-    def delay(self, value: float) -> None:
-        self._commands.delay = value
-
     def sent(self, t: float, target: np.ndarray) -> None:
         """Note a target (N,) [rad, m] that was sent at time ``t`` [s]."""
-        self._commands.add(t, target)
+        self.commands.add(t, target)
 
     def predict(self, seen: Observation, q_then: np.ndarray, t: float) -> Observation:
         """Predict an observation to the joint positions ``q_then`` (N,) [rad, m] of time ``t`` [s], and
@@ -146,27 +140,34 @@ class StatePredictor:
         The observation does not change where no joint moves, nor where it is unusable: the planner
         then reports the reason.
         """
+        now = self.follow(seen, q_then)
+        if t != seen.t:
+            now = now._replace(t=t)
+        if self.commands.delay <= 0.0:
+            return now
+        theta = self._theta()
+        rate = -np.log1p(-np.clip(np.asarray(theta.cover, float), 0.0, 1.0 - 1e-9)) / self._step
+        cover = -np.expm1(-rate * self.commands.delay)
+        return self._moved(
+            now, (self.commands.followed(t, now.q, rate) - now.q) / cover, theta._replace(cover=cover)
+        )
+
+    def follow(self, seen: Observation, q_then: np.ndarray) -> Observation:
+        """Return an observation moved with the joints to the measured positions (N,) [rad, m]; the same
+        one where no joint moves, or without a finite prediction."""
         theta = self._theta()
         follows = theta._replace(stiffness=np.full(len(self._home), FOLLOWS), cover=np.ones(len(self._home)))
         now = self._moved(seen, q_then - seen.q, follows)
-        if now is not seen:
-            now = now._replace(q=q_then)
-        if t != seen.t:
-            now = now._replace(t=t)
-        if self._commands.delay <= 0.0:
-            return now
-        rate = -np.log1p(-np.clip(np.asarray(theta.cover, float), 0.0, 1.0 - 1e-9)) / self._step
-        cover = -np.expm1(-rate * self._commands.delay)
-        return self._moved(
-            now, (self._commands.followed(t, now.q, rate) - now.q) / cover, theta._replace(cover=cover)
-        )
+        return now if now is seen else now._replace(q=q_then)
 
     def _moved(self, seen: Observation, u: np.ndarray, theta: ModelParams) -> Observation:
         """Return an observation after targets displaced by ``u`` (N,) [rad, m]; the same one if there is
         no displacement, or no finite prediction."""
         if not np.any(u):
             return seen
-        inputs = self._inputs.pack(_Inputs(seen.pose_WO, seen.q, seen.contacts, u, theta))
+        inputs = self._inputs.pack(
+            _Inputs(seen.pose_WO, seen.q, seen.contacts, u, theta, np.asarray(self.gravity))
+        )
         out = np.full(1, np.nan) if inputs is None else np.asarray(self._compiled(inputs))
         if not np.isfinite(out).all():
             return seen
@@ -178,11 +179,11 @@ class StatePredictor:
     # --- traced -----------------------------------------------------------------------------------
 
     def _predict(self, vector: Array) -> Array:
-        pose_WO, q, contacts, u, theta = self._inputs.unpack(vector)
+        pose_WO, q, contacts, u, theta, gravity = self._inputs.unpack(vector)
         problem = step_problem(self._tree, self._tree.poses(q), pose_WO, contacts, theta, self._step)
         context, start = self._model.prepare(problem, theta), self._model.initial_dual(problem)
         moved, still = (
-            self._model.step(context, force(theta, way), problem.phi, start)[0]
+            self._model.step(context, force(theta, way, gravity), problem.phi, start)[0]
             for way in (u, jnp.zeros_like(u))
         )
         change = moved - still
@@ -206,13 +207,17 @@ class MeasuredState:
     """No prediction, in a predictor's place: the measured pose with the newest joint positions, as
     policies see it in training."""
 
-    delay = 0.0
+    gravity: tuple[float, ...] = ()
 
     def warm_up(self) -> None:
         """No-op."""
 
     def sent(self, t: float, target: np.ndarray) -> None:
         """No-op."""
+
+    def follow(self, seen: Observation, q_then: np.ndarray) -> Observation:
+        """Return the observation with other joint positions (N,) [rad, m]."""
+        return seen._replace(q=q_then)
 
     def predict(self, seen: Observation, q_then: np.ndarray, t: float) -> Observation:
         """Return the observation with the joint positions (N,) [rad, m] of time ``t`` [s]."""

@@ -3,7 +3,7 @@ contactsdf [3], [5], [6]."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -115,12 +115,15 @@ def step_problem(
     return StepProblem(Q=Q, Jn=Jn, J=J, phi=jnp.where(contacts.active, contacts.phi, 1.0))
 
 
-def force(theta: ModelParams, u: Float[Array, " N"]) -> Float[Array, " V"]:
+def force(theta: ModelParams, u: Float[Array, " N"], gravity: Any) -> Float[Array, " V"]:
     """Return b(u) = [m_o g; 0; K_r u] [3]: gravity on the object and the servo's pull towards the
-    target; gravity on the robot is compensated."""
-    return jnp.concatenate(
-        [jnp.zeros(2, u.dtype), (-9.81 * theta.mass)[None], jnp.zeros(3, u.dtype), theta.stiffness * u]
-    )
+    target; gravity on the robot is compensated.
+
+    Args:
+        gravity: (3,) in the world [m/s²].
+    """
+    weight = jnp.asarray(gravity, u.dtype) * theta.mass
+    return jnp.concatenate([weight, jnp.zeros(3, u.dtype), theta.stiffness * u])
 
 
 def integrate_quaternion(quat: Float[Array, "4"], rotation_B: Float[Array, "3"]) -> Float[Array, "4"]:

@@ -6,8 +6,6 @@ with a slash or ending in ``.yaml`` is a path.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +17,8 @@ import yaml
 from dexstack.config import read_yaml_file
 from dexstack.control.problem import ModelParams, physical_params
 from dexstack.control.theta import check_theta
-from dexstack.errors import ConfigError, writing
+from dexstack.errors import ConfigError
+from dexstack.files import write_text
 from dexstack.model.description import data_dir
 
 if TYPE_CHECKING:
@@ -113,19 +112,7 @@ def save_theta(path: Path, content: ThetaFile) -> None:
     }
     text = "# θ of a time-stepping model, from `dexstack learn` or `identify`, for the parameter `theta`.\n"
     text += yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "w") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+    write_text(path, text)
 
 
 def load_theta(name: str, joints: int) -> ThetaFile:

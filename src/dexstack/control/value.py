@@ -25,7 +25,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dexstack.errors import ConfigError, writing
+from dexstack.errors import ConfigError
+from dexstack.files import write_text
 from dexstack.model.description import data_dir
 from dexstack.model.kinematics import quaternion_matrix
 
@@ -125,7 +126,7 @@ def load_value(path: Path, obj: ObjectModel, robot: Robot) -> LearnedValue:
         ConfigError: see :func:`value_for`.
     """
     try:
-        document = json.loads(path.read_text())
+        document = json.loads(path.read_text(encoding="utf-8"))
         mean, scale = (np.asarray(document[name], np.float32) for name in ("mean", "scale"))
         layers = tuple((np.asarray(w, np.float32), np.asarray(b, np.float32)) for w, b in document["layers"])
         value = LearnedValue(
@@ -164,6 +165,4 @@ def save_value(path: Path, value: LearnedValue) -> None:
         "scale": _short(value.scale),
         "layers": [[_short(w), _short(b)] for w, b in value.layers],
     }
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(document) + "\n")
+    write_text(path, json.dumps(document) + "\n")

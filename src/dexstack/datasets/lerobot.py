@@ -30,6 +30,18 @@ QUANTILES = {"q01": 0.01, "q10": 0.1, "q50": 0.5, "q90": 0.9, "q99": 0.99}
 COUNTERS = {"timestamp": "float32", "frame_index": "int64", "episode_index": "int64", "index": "int64"}
 """Columns that every dataset has, with their types; and ``task_index``."""
 CODEC, PIXELS = "libx264", "yuv420p"
+ARRAYS = {
+    "observation.state": "q",
+    "observation.velocity": "qd",
+    "observation.effort": "torque",
+    "observation.environment_state": "pose_WO",
+    "observation.goal": "goal_WO",
+    "action": "q_command",
+}
+"""Feature → array of a recording, see :class:`dexstack.sim.trial.Recording`."""
+POSITION = ".pos"
+"""LeRobot's suffix of joint positions and targets in ``observation.state`` and ``action``."""
+POSE = "x", "y", "z", "qw", "qx", "qy", "qz"
 EACH_PICTURE = 10
 """Every n-th picture counts in the statistics."""
 
@@ -237,8 +249,8 @@ class LeRobotWriter:
         meta = self._folder / "meta"
         with writing(meta):
             (meta / "episodes" / FIRST).parent.mkdir(parents=True, exist_ok=True)
-            (meta / "info.json").write_text(json.dumps(info, indent=4))
-            (meta / "stats.json").write_text(json.dumps(stats, indent=4))
+            (meta / "info.json").write_text(json.dumps(info, indent=4), encoding="utf-8")
+            (meta / "stats.json").write_text(json.dumps(stats, indent=4), encoding="utf-8")
             tasks.to_parquet(meta / "tasks.parquet")
             pd.DataFrame(self._episodes).to_parquet(meta / "episodes" / f"{FIRST}.parquet")
 
@@ -278,16 +290,10 @@ def columns_of(
         arrays: see :class:`dexstack.sim.trial.Recording`.
         joints: names of the joints.
     """
-    pose = ("x", "y", "z", "qw", "qx", "qy", "qz")
-    known = {
-        "observation.state": ("q", joints),
-        "observation.velocity": ("qd", joints),
-        "observation.environment_state": ("pose_WO", pose),
-        "observation.goal": ("goal_WO", pose),
-        "action": ("q_command", joints),
-    }
-    return {
-        name: (Feature(tuple(names), (len(names),)), np.asarray(arrays[key]))
-        for name, (key, names) in known.items()
-        if key in arrays
-    }
+    found = {}
+    for name, key in ARRAYS.items():
+        suffix = POSITION if name in ("observation.state", "action") else ""
+        names = POSE if key.endswith("_WO") else tuple(f"{joint}{suffix}" for joint in joints)
+        if key in arrays:
+            found[name] = Feature(names, (len(names),)), np.asarray(arrays[key])
+    return found

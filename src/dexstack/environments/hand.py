@@ -10,11 +10,10 @@ from typing import Any, ClassVar
 import gymnasium
 import numpy as np
 
-from dexstack.control.policies.features import DEFAULT, FeatureStack
-from dexstack.control.policies.features import Sight as PolicySight
+from dexstack.control.policies.features import DEFAULT, FeatureStack, Sight as PolicySight
 from dexstack.control.policies.mapping import NORMALISED, TARGET, PolicyMapping
-from dexstack.errors import ConfigError, unknown_name
-from dexstack.graph.settings import Spec, make_task, read_settings
+from dexstack.errors import ConfigError, check_names
+from dexstack.graph.settings import Spec, make_task, perception_file, read_settings
 from dexstack.sim.simulation import Rollout, Sight, Simulation
 from dexstack.tasks.base import NOMINAL_WORLD, Task, World, read_world
 from dexstack.tasks.worlds import drawn
@@ -23,6 +22,8 @@ REWARDS = {
     "dense": "progress of the orientation error [rad], +1 a goal reached, −1 if dropped",
     "sparse": "+1 a goal reached, −1 if dropped",
 }
+Observation = np.ndarray | dict[str, np.ndarray]
+"""Features (D,) float32; with pictures the entries ``features`` and ``picture`` (H, W, 3) uint8."""
 DROP = -1.0
 GOAL = 1.0
 
@@ -40,7 +41,8 @@ class EnvOptions:
     plant: str = "mujoco"
     """Physics engine, see :data:`dexstack.plants.PLANTS`."""
     perception: str | Path = ""
-    """Parameter file with the pose sensor's delay, noise and outages; empty: exact."""
+    """Preset of ``config/perception``, or a parameter file, with the pose sensor's delay, noise and
+    outages; empty: exact."""
     world: World | Mapping[str, float] | str | Path = NOMINAL_WORLD
     """True properties of the plant, a mapping of them, or a file; ``reset`` may draw others."""
     rate: float = 20.0
@@ -53,6 +55,9 @@ class EnvOptions:
     """Features of one moment, in order."""
     history: int = 1
     """Number of moments in an observation."""
+    picture: Sequence[int] = ()
+    """Height and width of a picture in the observation [px], taken when the measured pose was; empty:
+    none."""
     action: str = NORMALISED
     """``normalised`` (−1 … 1 between the joint limits) or ``target`` [rad, m]."""
     files: Sequence[str | Path] = ()
@@ -61,16 +66,14 @@ class EnvOptions:
     """Single parameters that win over all files."""
 
     def __post_init__(self) -> None:
-        for name, value, known in (
-            ("reward", self.reward, REWARDS),
-            ("action", self.action, (NORMALISED, TARGET)),
-        ):
-            if value not in known:
-                raise unknown_name(name, value, known)
+        check_names("reward", [self.reward], REWARDS)
+        check_names("action", [self.action], (NORMALISED, TARGET))
+        if self.picture and (len(self.picture) != 2 or min(self.picture) < 1):
+            raise ConfigError(f"'picture' must be height and width, got {self.picture}")
 
     def spec(self) -> Spec:
         """Return the description of the run."""
-        files = (*map(str, self.files), *([str(self.perception)] if self.perception else []))
+        files = (*map(str, self.files), *([str(perception_file(self.perception))] if self.perception else []))
         overrides = tuple(sorted({"pose_period": 1.0 / self.rate, **self.set}.items()))
         return Spec(self.task, self.object, self.hand, files, overrides, self.plant)
 
@@ -79,12 +82,12 @@ class HandEnv(gymnasium.Env):
     """One task with a hand, an object and a plant, as the graph has it.
 
     Observations are features (see :data:`~dexstack.control.policies.features.FEATURES`) of the joint
-    positions, the measured object pose, the goal and the target in force. Actions are joint targets,
-    which reach the servo after the loop's latency; the servo with its limits and its watch applies
-    torques at its own rate. Steps last one pose period. A rollout terminates when the judge says so
-    (dropped, last goal reached, or the task's own end) or the servo has tripped, and is truncated
-    after ``seconds``. Trials of `dexstack eval` with the same seed, trial and targets are the same to
-    the bit.
+    positions, the measured object pose, the goal and the target in force, with a picture if one is
+    asked for. Actions are joint targets, which reach the servo after the loop's latency; the servo with
+    its limits and its watch applies torques at its own rate. Steps last one pose period. A rollout
+    terminates when the judge says so (dropped, last goal reached, or the task's own end) or the servo
+    has tripped, and is truncated after ``seconds``. Trials of `dexstack eval` with the same seed, trial
+    and targets are the same to the bit.
     """
 
     metadata: ClassVar = {"render_modes": ["rgb_array"], "render_fps": 20}
@@ -97,9 +100,7 @@ class HandEnv(gymnasium.Env):
         Raises:
             ConfigError: unknown option or name, unusable file, or parameter out of range.
         """
-        known = [f.name for f in fields(EnvOptions)]
-        if unknown := sorted(options.keys() - set(known)):
-            raise unknown_name("option of the environment", unknown[0], known)
+        check_names("option of the environment", options, [f.name for f in fields(EnvOptions)])
         self.options, self.render_mode = EnvOptions(**options), render_mode
         spec = self.options.spec()
         settings = read_settings(spec)
@@ -120,17 +121,22 @@ class HandEnv(gymnasium.Env):
         :func:`~dexstack.control.policies.mapping.write_mapping`."""
         self._lower, self._upper = np.array(robot.lower, float), np.array(robot.upper, float)
         self._stack = FeatureStack(self.mapping.features, self._lower, self._upper, self.mapping.history)
-        self._artist: Any = None
+        self._artists: dict[tuple[int, int], Any] = {}
         scaled = self.options.action == NORMALISED
         limits = (np.full(len(x), s) if scaled else x for x, s in ((self._lower, -1.0), (self._upper, 1.0)))
         self.action_space = gymnasium.spaces.Box(*limits, dtype=np.float64)
         rest, pose_WO = self.simulation.setup.rest, self.simulation.setup.start.pose_WO
         size = len(self._stack.add(PolicySight(0.0, rest, pose_WO, pose_WO, rest)))
-        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)
+        self.observation_space: gymnasium.Space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)
+        if self.options.picture:
+            picture = gymnasium.spaces.Box(0, 255, (*self.options.picture, 3), np.uint8)
+            self.observation_space = gymnasium.spaces.Dict(
+                {"features": self.observation_space, "picture": picture}
+            )
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+    ) -> tuple[Observation, dict[str, Any]]:
         """Begin a rollout.
 
         Args:
@@ -145,13 +151,13 @@ class HandEnv(gymnasium.Env):
         """
         super().reset(seed=seed)
         options = dict(options or {})
-        if unknown := sorted({*options} - {"trial", "world", "goals"}):
-            raise unknown_name("option of reset", unknown[0], ("trial", "world", "goals"))
+        check_names("option of reset", options, ("trial", "world", "goals"))
         drawn_seed = int(self.np_random.integers(2**31)) if seed is None else int(seed)
         world = options.get("world", self._initial_world)
         world = drawn(drawn_seed) if isinstance(world, str) and world == "random" else _world(world)
         if world != self.simulation.world:
             self.simulation.set_world(world)
+            self._artists.clear()
         k = int(options.get("trial", 0))
         goals = map(self.task.at_pose, options["goals"]) if "goals" in options else None
         self._rollout: Rollout = self.simulation.rollout(
@@ -167,7 +173,7 @@ class HandEnv(gymnasium.Env):
         self._error = self._true_error()
         return self._observation(), self._info()
 
-    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+    def step(self, action: np.ndarray) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Send joint targets and advance to the next pose."""
         assert self._sight is not None, "call reset first"
         self._target = self.mapping.target(np.asarray(action, float), self._target, self._lower, self._upper)
@@ -188,26 +194,35 @@ class HandEnv(gymnasium.Env):
         """Return a picture (H, W, 3) of the plant's state with the goal as an outline."""
         if self.render_mode is None:
             return None
-        if self._artist is None:
+        plant, goal_WO = self.simulation.plant, self._rollout.judge.goal.pose_WO
+        artist = self._artist(300, 400)
+        return np.asarray(artist.frame(plant.joint_position, plant.pose_WO, goal_WO, plant.time))
+
+    def _artist(self, height: int, width: int) -> Any:
+        """Return the artist of pictures of the plant's robot and object of a size [px]."""
+        if (height, width) not in self._artists:
             from dexstack.model.scene import robot_scene
             from dexstack.report.film import Artist
 
-            setup = self.simulation.setup
-            self._artist = Artist(robot_scene(setup.robot, setup.obj).compile())
-        plant, goal_WO = self.simulation.plant, self._rollout.judge.goal.pose_WO
-        return np.asarray(self._artist.frame(plant.joint_position, plant.pose_WO, goal_WO, plant.time))
+            actual = self.simulation.actual
+            scene = robot_scene(actual.robot, actual.obj).compile()
+            self._artists[height, width] = Artist(scene, width, height)
+        return self._artists[height, width]
 
     def _true_error(self) -> float:
         """Return the orientation error of the true pose [rad]."""
         return float(self.task.orientation_error(self.simulation.plant.pose_WO, self._rollout.judge.goal))
 
-    def _observation(self) -> np.ndarray:
+    def _observation(self) -> Observation:
         assert self._sight is not None
         t, sample, _ = self._sight
         goal_WO = self.task.nearest(sample.pose_WO, self._rollout.judge.goal.pose_WO)
-        return self._stack.add(PolicySight(t, sample.q_now, sample.pose_WO, goal_WO, self._target)).astype(
-            np.float32
-        )
+        now = PolicySight(t, sample.q_now, sample.pose_WO, goal_WO, self._target)
+        features = self._stack.add(now).astype(np.float32)
+        if not self.options.picture:
+            return features
+        pose_WO, q = sample.exposed
+        return {"features": features, "picture": self._artist(*self.options.picture).picture(q, pose_WO)}
 
     def _info(self) -> dict[str, Any]:
         judge, plant = self._rollout.judge, self.simulation.plant

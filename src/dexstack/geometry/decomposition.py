@@ -4,8 +4,8 @@ seconds.
 For every object parts are made at :data:`CONCAVITIES` from coarse to fine, never more than a limit
 (CoACD merges excess parts), and finer only while there are fewer than the limit. The parts whose
 union lies nearest to the mesh, by :func:`~dexstack.geometry.hausdorff.union_error`, are taken. The
-time limits make parts coarser on a slow or busy machine, down to the convex hull; they never refuse
-an object.
+time limits, of wall time and processor time, make parts coarser on a slow machine, down to the convex
+hull; they never refuse an object.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def convex_parts(
 
     Args:
         limit: largest number of parts.
-        progress: called with a line of progress during the decomposition.
+        progress: called with lines of progress.
 
     Raises:
         ConfigError: the mesh is not convex, and CoACD is not installed or fails.
@@ -162,12 +162,13 @@ def _decompose(mesh: trimesh.Trimesh, limit: int, progress: Callable[[str], None
     given = {"vertices": np.asarray(mesh.vertices), "faces": np.asarray(mesh.faces), "limit": np.array(limit)}
 
     def run(target: str, seconds: float) -> Ended:
-        say = lambda found: progress(f"  {len(_unpacked(found))} convex parts")  # noqa: E731
-        ended = bounded(f"{__name__}:{target}", given, seconds, say)
+        ended = bounded(f"{__name__}:{target}", given, seconds)
         if ended.fault and not ended.results:
             raise ConfigError(
                 f"the mesh of {len(mesh.faces)} faces cannot be decomposed: CoACD failed ({ended.fault})"
             )
+        for found in ended.results:
+            progress(f"  {len(_unpacked(found))} convex parts")
         return ended
 
     ended = run("parts_by_depth", SECONDS)

@@ -1,7 +1,8 @@
-"""Rotations in numpy; quaternions wxyz."""
+"""Rotations; quaternions wxyz."""
 
 from __future__ import annotations
 
+import mujoco
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -30,6 +31,13 @@ def rotation_matrix(quat: ArrayLike) -> np.ndarray:
             [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
         ]
     )
+
+
+def quaternion_of(R: np.ndarray) -> np.ndarray:
+    """Return the quaternion (4,) of a rotation matrix (3, 3)."""
+    quat = np.empty(4)
+    mujoco.mju_mat2Quat(quat, np.ascontiguousarray(R, float).reshape(9))
+    return quat
 
 
 def yaw_quaternion(yaw: float) -> np.ndarray:

@@ -12,6 +12,7 @@ from dexstack.control.planners import PLANNERS
 from dexstack.errors import ConfigError
 from dexstack.hand.links import AUTO
 from dexstack.model import HAND_NAMES
+from dexstack.model.mount import INCLINE
 from dexstack.plants import PLANTS
 from dexstack.tasks import TASKS
 
@@ -65,6 +66,7 @@ ARGUMENTS = (
         "",
         "YAML file of the plant's deviations from the controller's model (dexstack identify); empty: none",
     ),
+    Argument("incline", "", f"{INCLINE}; empty: that of the hand's section of the parameter files"),
     Argument("perception", "truth", "source of the object pose: the plant, or pictures", ("truth", "camera")),
     Argument("goal_yaw", "", "turn of the object from its nominal start [deg]; empty: the task's goals"),
     Argument("seconds", "", "time limit of a rollout [s]; empty: the task's"),

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from dexstack.config import share_dir
-from dexstack.errors import ConfigError
+from dexstack.config import make_params, share_dir
+from dexstack.errors import ConfigError, check_names
 from dexstack.graph.arguments import ARGUMENTS, HARDWARE_PERCEPTION, OPTIONAL_NUMBERS, Argument, Value
 from dexstack.graph.settings import (
     Spec,
@@ -26,12 +26,17 @@ from dexstack.graph.settings import (
     parameter_files,
     unmatched_sections,
 )
+from dexstack.hand.emulated.process import ENCODER_NOISE
 from dexstack.hand.links import interface_of, wiring_of
 from dexstack.model.hand import HandModel, load_hand
+from dexstack.model.mount import GravityParams, read_incline
 from dexstack.perception import require_camera
 from dexstack.process.threads import ONE_THREAD, XLA_ONE_THREAD
 from dexstack.tasks import load_task
 from dexstack.tasks.base import NOMINAL_WORLD, read_world
+
+Setting = Value | Sequence[float]
+"""Value of a node's parameter."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,7 @@ class NodeDescription:
 
     name: str
     """Node name, module in ``dexstack.nodes`` and section of the parameter files."""
-    parameters: Mapping[str, Value] = field(default_factory=dict)
+    parameters: Mapping[str, Setting] = field(default_factory=dict)
     """Override the parameter files."""
     parameter_files: tuple[Path, ...] = ()
     namespace: str = ""
@@ -61,7 +66,7 @@ class NodeDescription:
     @property
     def command(self) -> list[str]:
         """Command line before the ROS arguments; uses the running interpreter and so its packages."""
-        return [sys.executable, "-m", self.module]
+        return [sys.executable, "-m", "dexstack.nodes", self.name]
 
 
 @dataclass(frozen=True)
@@ -114,9 +119,7 @@ class Mode:
 
     def _parse(self, values: Mapping[str, Any]) -> dict[str, Any]:
         known = {a.name: a for a in self.arguments}
-        for name in values:
-            if name not in known:
-                raise ConfigError(f"unknown argument '{name}'; known: {', '.join(known)}")
+        check_names("argument", values, known)
         return {name: a.parse(values.get(name, a.default)) for name, a in known.items()}
 
 
@@ -127,7 +130,10 @@ def _spec(a: Mapping[str, Any]) -> Spec:
         object=a["object"],
         hand=a["hand"],
         files=(_absolute(a["params"]),) if a["params"] else (),
-        overrides=tuple((name, a[name]) for name in ("planner", "theta") if a[name]),
+        overrides=(
+            *((name, a[name]) for name in ("planner", "theta") if a[name]),
+            *((("gravity", read_incline(a["incline"])),) if a["incline"] else ()),
+        ),
         namespace=a["namespace"].strip("/"),
     )
 
@@ -157,9 +163,21 @@ class _Builder:
         self._namespace = f"/{spec.namespace}" if spec.namespace else ""
         self.task_type = load_task(spec.task)
         self._files, self._planner = parameter_files(spec), chosen_planner(spec)
-        self.hand, self.object = {"hand": a["hand"]}, {"object": a["object"]}
-        self.scene = {"task": spec.task, **self.hand, **self.object}
         self.has_hand = self.task_type.servo_node == "hand"
+        self.mount = self._mount(spec)
+        self.hand, self.object = {"hand": a["hand"]}, {"object": a["object"]}
+        self.scene = {"task": spec.task, **self.hand, **self.object, **self.mount}
+
+    def _mount(self, spec: Spec) -> dict[str, Any]:
+        """Return the parameters of gravity for every node that takes them: those of the section of
+        the node that moves the robot, or the argument.
+
+        Raises:
+            ConfigError: one is out of range.
+        """
+        given = {**self.from_files(self.task_type.servo_node), **dict(spec.overrides)}
+        mount = make_params(GravityParams, given, ignore_unknown=True)
+        return {f.name: getattr(mount, f.name) for f in fields(mount) if f.name in given}
 
     def number(self, name: str, default: float | None) -> float | None:
         """Return the value of an argument that may be empty; ``default`` if it is."""
@@ -197,7 +215,7 @@ class _Builder:
         name: str,
         environment: Mapping[str, str] = ONE_THREAD,
         ends_run: bool = False,
-        **parameters: Value,
+        **parameters: Setting,
     ) -> NodeDescription:
         """Return the description of a node; ``parameters`` override the files of the run."""
         sim_time = {"use_sim_time": True} if self._a["use_sim_time"] == "true" else {}
@@ -211,7 +229,7 @@ class _Builder:
             ends_run=ends_run,
         )
 
-    def world(self, **own: Value) -> list[NodeDescription]:
+    def world(self, **own: Setting) -> list[NodeDescription]:
         """Return the simulator and, for perception by camera, the simulated camera and the pose
         estimator."""
         own |= {"plant": self._a["plant"], "world": _absolute(self._a["world"]), "seed": self._a["seed"]}
@@ -226,7 +244,7 @@ class _Builder:
             self.node("simulator", **self.scene, **own, **truth),
         ]
 
-    def graph(self, *robot: NodeDescription, **task: Value) -> list[NodeDescription]:
+    def graph(self, *robot: NodeDescription, **task: Setting) -> list[NodeDescription]:
         """Return ``robot``, the nodes of hand and camera, with controller, task and console.
 
         Nodes with slow imports come last, so that they delay no other.
@@ -278,12 +296,8 @@ class _Builder:
 
 def _sim(a: Mapping[str, Any]) -> list[NodeDescription]:
     b = _Builder(a)
-    servo = b.node(b.task_type.servo_node, **(b.hand if b.has_hand else b.scene))
+    servo = b.node(b.task_type.servo_node, **({**b.hand, **b.mount} if b.has_hand else b.scene))
     return b.graph(*b.world(real_time_factor=a["real_time_factor"]), servo)
-
-
-ENCODER_NOISE = 0.0002
-"""Encoder noise of the emulated hand, two counts [rad]; without it a blocked joint looks dead."""
 
 
 def _mock(a: Mapping[str, Any]) -> list[NodeDescription]:
@@ -291,13 +305,14 @@ def _mock(a: Mapping[str, Any]) -> list[NodeDescription]:
     interface = wiring_of(b.hand_on_a_bus("an emulated hand on a bus")).emulated
     bus = {"interface": interface, "channel": a["channel"]}
     world = b.world(**bus, emulated_hardware=a["hardware"], encoder_noise=ENCODER_NOISE)
-    return b.graph(*world, b.node("hand", **b.hand, **bus, hardware=a["hardware"]))
+    return b.graph(*world, b.node("hand", **b.hand, **b.mount, **bus, hardware=a["hardware"]))
 
 
 def _hardware(a: Mapping[str, Any]) -> list[NodeDescription]:
     b = _Builder(a)
     interface = interface_of(b.hand_on_a_bus("this mode"), a["interface"])
-    hand = b.node("hand", **b.hand, interface=interface, channel=a["channel"], hardware=a["hardware"])
+    bus = {"interface": interface, "channel": a["channel"], "hardware": a["hardware"]}
+    hand = b.node("hand", **b.hand, **b.mount, **bus, consent="person")  # an emulated bus may be bridged
     if a["perception"] != "camera":
         return b.graph(hand, reset_service="")
     if not a["calibration"]:

@@ -18,6 +18,7 @@ from dexstack.hand.params import (
 from dexstack.hand.servo import ServoParams
 from dexstack.hand.watch import WatchParams
 from dexstack.model import HAND_NAMES
+from dexstack.model.mount import GravityParams
 from dexstack.perception.camera_params import (
     CameraFaultParams,
     EstimatorParams,
@@ -29,7 +30,7 @@ from dexstack.plants import PLANTS
 
 
 @dataclass(frozen=True)
-class SceneParams:
+class SceneParams(GravityParams):
     """Parameters of every node that knows the scene."""
 
     task: str = param("palm_turn", "name of a task, or the path to its Python file")
@@ -52,6 +53,9 @@ class MpcNodeParams:
     )
     prediction_every: int = param(
         5, "publish mpc/prediction for every n-th solve if it has subscribers", 1, 1000
+    )
+    judged_goals: int = param(
+        3, "goals before and after a change of θ by the learner whose pace decides whether it stays", 1, 1000
     )
     realtime_priority: int = param(
         20, "SCHED_FIFO priority of the process while it plans, where permitted; 0: none", 0, 90
@@ -107,6 +111,9 @@ class ContactDetectorParams:
 
     joint_timeout: float = param(0.1, "largest age of joint angles relative to the pose [s]", 0.001, 10.0)
     marker_every: int = param(5, "publish contact_markers for every n-th pose if it has subscribers", 1, 1000)
+    realtime_priority: int = param(
+        15, "SCHED_FIFO priority of the process while it is active, where permitted; 0: none", 0, 90
+    )
 
 
 @dataclass(frozen=True)
@@ -129,6 +136,13 @@ class CameraNodeParams:
         "name of an object, or the path to its YAML file; its tags are in tags.yaml in the same folder",
     )
     seed: int = param(0, "seed of the pixel noise", 0, 2**31 - 1)
+    niceness: int = param(
+        -15,
+        "niceness of the process while the hand follows commands, where permitted, since a real camera "
+        "takes no processor time; it draws for at most half of the time",
+        -20,
+        19,
+    )
 
 
 @dataclass(frozen=True)
@@ -151,6 +165,9 @@ class PoseEstimatorParams:
         "tf: from /tf_static",
     )
     image_timeout: float = param(1.0, "time without a picture that counts as a fault [s]", 0.05, 60.0)
+    realtime_priority: int = param(
+        10, "SCHED_FIFO priority of the process while it is active, where permitted; 0: none", 0, 90
+    )
 
 
 NODE_BLOCKS: dict[str, tuple[type, ...]] = {

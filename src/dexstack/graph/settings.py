@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from dexstack.config import make_params, read_parameter_file, read_sections
+from dexstack.config import make_params, read_parameter_file, read_sections, share_dir
 from dexstack.contact.params import DetectorParams
 from dexstack.control.params import (
     BlindParams,
@@ -23,12 +23,15 @@ from dexstack.control.params import (
     PlannerParams,
     RegraspParams,
     SamplingParams,
+    TrackerParams,
     own_blocks,
 )
 from dexstack.control.planners import PLANNERS
-from dexstack.errors import unknown_name
+from dexstack.errors import check_names, unknown_name
 from dexstack.graph.parameters import NODE_BLOCKS
 from dexstack.learning.learner_params import LearnerParams
+from dexstack.model.mount import GravityParams
+from dexstack.perception.camera_params import EstimatorParams, MountParams, SimulatedCameraParams
 from dexstack.plants import check_plant, plant_params
 from dexstack.sim.disturbance import Pushes
 from dexstack.sim.params import LoopParams
@@ -71,13 +74,18 @@ def blocks_of(task: type[Task], plant: str, own: Iterable[type] = ()) -> dict[ty
     """
     return {
         **dict.fromkeys(own, "mpc"),
-        **dict.fromkeys((MpcParams, PlannerParams, SamplingParams, BlindParams, task.Weights), "mpc"),
+        **dict.fromkeys(
+            (MpcParams, PlannerParams, SamplingParams, BlindParams, TrackerParams, task.Weights), "mpc"
+        ),
         **dict.fromkeys((GaitParams, DetourParams, RegraspParams, NoParams), "mpc"),
         **dict.fromkeys((LoopParams, PoseSensor, Pushes, plant_params(plant)), "simulator"),
+        **dict.fromkeys((SimulatedCameraParams, MountParams), "camera"),
+        EstimatorParams: "pose_estimator",
         DetectorParams: "contact_detector",
         LearnerParams: "learner",
         task.Params: "task",
         task.servo_params(): task.servo_node,
+        GravityParams: task.servo_node,
     }
 
 
@@ -97,9 +105,7 @@ def read_settings(spec: Spec) -> dict[type, Any]:
 
     blocks = blocks_of(task, spec.plant, own_blocks(block(PlannerParams, "mpc"), task.supervisor))
     known = {f.name for cls in blocks for f in fields(cls)}
-    for name in overrides:
-        if name not in known:
-            raise unknown_name("parameter", name, known)
+    check_names("parameter", overrides, known)
     check_files(files, blocks)
     return {cls: block(cls, node) for cls, node in blocks.items()}
 
@@ -112,27 +118,48 @@ def chosen_planner(spec: Spec) -> str:
         ConfigError: an unknown task, or an unreadable file.
     """
 
-    def named(files: Iterable[str | Path]) -> str:
-        return str(node_parameters(files, "mpc", spec.namespace).get("planner", ""))
-
     overrides = dict(spec.overrides)
     if "planner" in overrides:
         return str(overrides["planner"])
     return (
-        named(spec.files)
+        _named(spec, "planner", spec.files)
         or load_task(spec.task).planner_for(spec.object, spec.hand)
-        or named(task_files(spec.task))
+        or _named(spec, "planner", task_files(spec.task))
         or PlannerParams().planner
     )
 
 
+def _named(spec: Spec, parameter: str, files: Iterable[str | Path]) -> str:
+    return str(node_parameters(files, "mpc", spec.namespace).get(parameter, ""))
+
+
+def perception_file(name: str | Path) -> Path:
+    """Return the parameter file of a preset of pose errors, from ``config/perception``, or the path
+    itself.
+
+    Raises:
+        ConfigError: an unknown preset.
+    """
+    if Path(name).suffix:
+        return Path(name)
+    folder = share_dir() / "config" / "perception"
+    known = sorted(path.stem for path in folder.glob("*.yaml"))
+    if str(name) not in known:
+        raise unknown_name("preset of perception", str(name), (*known, "the path of a parameter file"))
+    return folder / f"{name}.yaml"
+
+
 def parameter_files(spec: Spec) -> list[Path]:
-    """Return the files of a run, the last wins: the task's, the task's for its planner, the user's.
+    """Return the files of a run, the last wins: the task's, the task's for its planner and for its
+    model, the user's.
 
     Raises:
         ConfigError: see :func:`chosen_planner`.
     """
-    return [*task_files(spec.task, chosen_planner(spec)), *(Path(f) for f in spec.files)]
+    own = [Path(f) for f in spec.files]
+    files = task_files(spec.task, chosen_planner(spec))
+    model = str(dict(spec.overrides).get("model", "")) or _named(spec, "model", [*files, *own])
+    return [*task_files(spec.task, chosen_planner(spec), model), *own]
 
 
 def node_parameters(files: Iterable[str | Path], node: str, namespace: str = "") -> dict[str, Any]:
@@ -148,7 +175,7 @@ def node_parameters(files: Iterable[str | Path], node: str, namespace: str = "")
 def make_task(spec: Spec, settings: Mapping[type, Any]) -> Task:
     """Return the task with its parameters."""
     task = load_task(spec.task)
-    return task(settings[task.Params], spec.object, spec.hand)
+    return task(settings[task.Params], spec.object, spec.hand, settings[GravityParams].gravity)
 
 
 def check_files(files: Iterable[Path], blocks: Blocks) -> None:
@@ -166,9 +193,7 @@ def check_files(files: Iterable[Path], blocks: Blocks) -> None:
             taken = every if section.node == "**" else known.get(section.node)
             if taken is None:
                 raise unknown_name(f"node of a section of {path}", section.node, known)
-            for name in section.values:
-                if name not in taken:
-                    raise unknown_name(f"parameter of section '{section.key}' of {path}", name, taken)
+            check_names(f"parameter of section '{section.key}' of {path}", section.values, taken)
 
 
 def unmatched_sections(files: Iterable[Path], namespace: str) -> list[str]:
@@ -198,8 +223,7 @@ def check_run(spec: Spec, *, simulated: bool = True) -> None:
         check_plant(spec.plant)
     settings = read_settings(spec)
     planner: PlannerParams = settings[PlannerParams]
-    if planner.planner not in PLANNERS:
-        raise unknown_name("planner", planner.planner, PLANNERS)
+    check_names("planner", [planner.planner], PLANNERS)
     robot, obj, start = make_task(spec, settings).setup(spec.world)
     robot.pose(start.hand_pose)
     _ = obj.parts  # a mesh that is not convex may need a library that is not installed

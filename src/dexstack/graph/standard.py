@@ -130,7 +130,7 @@ def _robot_state(own: NodeDescription) -> list[NodeDescription]:
         return [own]
     prefix = own.namespace.strip("/")
     described = {
-        "robot_description": load_hand(str(own.parameters["hand"])).urdf_path.read_text(),
+        "robot_description": load_hand(str(own.parameters["hand"])).urdf_path.read_text(encoding="utf-8"),
         "frame_prefix": f"{prefix}/" if prefix else "",
         "publish_frequency": 30.0,
     }

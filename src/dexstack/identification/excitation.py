@@ -11,18 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dexstack.errors import ConfigError
 from dexstack.hand.servo import ServoParams
-from dexstack.hand.trajectory import Motion, Path
+from dexstack.hand.trajectory import Path, Waypoints
+from dexstack.model.hand import HandModel
 from dexstack.plants import make_plant
 from dexstack.tasks.base import NOMINAL_WORLD, Task, World
-
-if TYPE_CHECKING:
-    from dexstack.model.hand import HandModel
 
 SWINGS = (0.3, 0.2, 0.15, 0.1, 0.06)
 """Amplitudes that are tried, the largest first, since larger swings are more informative [rad]."""
@@ -67,7 +65,7 @@ class Rehearsal:
         return f"a joint needs {100 * self.torque:.0f} % of its torque" if self.torque > TORQUE else ""
 
 
-def swinging(hand: HandModel, rest: np.ndarray, swing: float, seconds: float, seed: int = 0) -> Motion:
+def swinging(hand: HandModel, rest: np.ndarray, swing: float, seconds: float, seed: int = 0) -> Waypoints:
     """Return the motion of all joints about a pose, each as the sum of two sines.
 
     Args:
@@ -87,10 +85,10 @@ def swinging(hand: HandModel, rest: np.ndarray, swing: float, seconds: float, se
     positions = centre + reach * (ease**2 * (3.0 - 2.0 * ease))[:, None] * waves
     velocities = np.gradient(positions, t, axis=0)
     velocities[[0, -1]] = 0.0
-    return Motion(tuple(hand.joint_names), APPROACH + t, positions, velocities)
+    return Waypoints(tuple(hand.joint_names), APPROACH + t, positions, velocities)
 
 
-def rehearse(task: Task, servo: ServoParams, motion: Motion, world: World = NOMINAL_WORLD) -> Rehearsal:
+def rehearse(task: Task, servo: ServoParams, motion: Waypoints, world: World = NOMINAL_WORLD) -> Rehearsal:
     """Simulate a motion in MuJoCo from the task's start."""
     believed, actual = task.setup(), task.setup(world)
     plant, law = make_plant("mujoco", actual.robot, actual.obj), task.servo(believed.robot, servo)
@@ -119,7 +117,7 @@ def rehearse(task: Task, servo: ServoParams, motion: Motion, world: World = NOMI
 
 def excitation(
     task: Task, servo: ServoParams, seconds: float, say: Callable[[str], Any] = lambda text: None
-) -> Motion:
+) -> Waypoints:
     """Return the motion of the largest amplitude that passes all rehearsals.
 
     Args:

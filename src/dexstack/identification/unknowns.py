@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dexstack.errors import unknown_name
+from dexstack.errors import check_names
 from dexstack.tasks.base import OFFSETS, World
 
 
@@ -72,10 +72,7 @@ def chosen(names: Sequence[str], also: Sequence[str] = ()) -> tuple[Unknown, ...
     Raises:
         ConfigError: an unknown name.
     """
-    known = {u.name: u for u in UNKNOWNS}
-    for name in (*names, *also):
-        if name not in known:
-            raise unknown_name("quantity to identify", name, list(known))
+    check_names("quantity to identify", (*names, *also), [u.name for u in UNKNOWNS])
     return tuple(u for u in UNKNOWNS if u.name in (*(names or USUAL), *also))
 
 

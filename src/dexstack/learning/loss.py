@@ -129,7 +129,7 @@ def model_prediction(robot: Robot, model: StepModel, step: float, calls: int) ->
         problem = step_problem(tree, tree.poses(at.q), at.pose_WO, at.contacts, theta, step)
         context = model.prepare(problem, theta)
         fixed, fixed_problem = jax.lax.stop_gradient((context, problem))
-        b, phi = force(theta, at.q_command - at.q), problem.phi
+        b, phi = force(theta, at.q_command - at.q, robot.gravity), problem.phi
         fixed_b, fixed_phi = jax.lax.stop_gradient((b, phi))
         dual = model.initial_dual(fixed_problem)
         dual = jax.lax.fori_loop(
@@ -210,12 +210,15 @@ class Learner:
         """Return the mean loss of the current θ over transitions, with the prior."""
         return self.data_loss(data) + float(self._prior_of(self.free))
 
-    def data_loss(self, data: Transitions) -> float:
-        """Return the mean loss of the current θ over transitions without the prior, to compare θ on
-        held-out data."""
-        total = 0.0
+    def data_loss(self, data: Transitions, free: dict[str, Array] | None = None) -> float:
+        """Return the mean loss over transitions without the prior, to compare θ on held-out data.
+
+        Args:
+            free: free numbers of a θ; None: the current ones.
+        """
+        total, free = 0.0, self.free if free is None else free
         for batch, weight in self._batches(data, np.arange(data.count)):
-            total += float(self._data_loss_of(self.free, batch, weight)) * float(weight.sum())
+            total += float(self._data_loss_of(free, batch, weight)) * float(weight.sum())
         return total / data.count
 
     def update(

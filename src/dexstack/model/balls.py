@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dexstack.errors import ConfigError
+from dexstack.model.mount import DOWN
 from dexstack.model.urdf import Shape
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class BallsModel:
     reach: float = 0.3
     """Largest distance of a centre from the world's origin along x and y, and largest height [m];
     the lowest is on the floor."""
+    gravity: tuple[float, ...] = DOWN
+    """(3,) in the world, in which the floor is fixed [m/s²]."""
 
     def __post_init__(self) -> None:
         if len({ball.radius for ball in self.balls}) != 1:
@@ -86,7 +89,7 @@ class BallsModel:
     @property
     def weight(self) -> np.ndarray:
         """(N,) joint forces that balance gravity [N]."""
-        return np.array([[0.0, 0.0, 9.81 * ball.mass] for ball in self.balls]).ravel()
+        return np.concatenate([-ball.mass * np.array(self.gravity) for ball in self.balls])
 
     @property
     def home(self) -> np.ndarray:

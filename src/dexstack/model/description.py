@@ -10,7 +10,8 @@ import numpy as np
 import yaml
 
 from dexstack.config import read_yaml_file
-from dexstack.errors import ConfigError, writing
+from dexstack.errors import ConfigError, check_names
+from dexstack.files import write_text
 
 
 def data_dir() -> Path:
@@ -30,11 +31,7 @@ def read_yaml(path: Path, required: Sequence[str], optional: Sequence[str] = ())
     for key in required:
         if key not in document:
             raise ConfigError(f"{path} lacks the key '{key}'")
-    for key in document:
-        if key not in required and key not in optional:
-            raise ConfigError(
-                f"{path} has the unknown key '{key}'; known: {', '.join((*required, *optional))}"
-            )
+    check_names(f"key of {path}", document, (*required, *optional))
     return document
 
 
@@ -44,11 +41,7 @@ def write_yaml(path: Path, comment: str, document: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: the file cannot be written.
     """
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
-        part.write_text(f"# {comment}\n{yaml.safe_dump(document, sort_keys=False)}")
-        part.replace(path)
+    write_text(path, f"# {comment}\n{yaml.safe_dump(document, sort_keys=False)}")
 
 
 def number_list(where: object, key: str, value: Any, count: int) -> np.ndarray:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import mujoco
 import numpy as np
 
+from dexstack.geometry.rotations import quaternion_of, quaternion_product
+from dexstack.geometry.symmetry import about
 from dexstack.model.hand import HandModel
-from dexstack.model.scene import wxyz
 from dexstack.model.urdf import Joint, read_urdf
 
 PALM = "palm"
@@ -36,7 +36,7 @@ class FrameTree:
             Frame(PALM, root, np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0])),
         )
         """Pose of the URDF's root in the world, which is not in the URDF."""
-        links = (Frame(j.parent, j.child, j.p_PC, wxyz(j.R_PC)) for j in joints if j.kind == "fixed")
+        links = (Frame(j.parent, j.child, j.p_PC, quaternion_of(j.R_PC)) for j in joints if j.kind == "fixed")
         self.fixed = (*self.mount, *links)
         """Frames of fixed pose."""
         self._hand = hand
@@ -44,10 +44,8 @@ class FrameTree:
 
     def moving(self, q: np.ndarray) -> list[Frame]:
         """Return the frames of the moving links at the joint angles ``q`` (N,) [rad]."""
-        frames = []
-        for joint, angle in zip(self._moving, self._hand.hinge_angles(q), strict=True):
-            turn, quat = np.empty(4), np.empty(4)
-            mujoco.mju_axisAngle2Quat(turn, joint.axis, angle)
-            mujoco.mju_mulQuat(quat, wxyz(joint.R_PC), turn)
-            frames.append(Frame(joint.parent, joint.child, joint.p_PC, quat))
-        return frames
+        quats = (
+            quaternion_product(quaternion_of(joint.R_PC), about(joint.axis, angle))
+            for joint, angle in zip(self._moving, self._hand.hinge_angles(q), strict=True)
+        )
+        return [Frame(j.parent, j.child, j.p_PC, quat) for j, quat in zip(self._moving, quats, strict=True)]

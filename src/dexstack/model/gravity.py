@@ -18,7 +18,7 @@ class GravityCompensation:
 
     Args:
         hand: the hand.
-        acceleration: gravity (3,) in the hand's world [m/s²]; None: along -z.
+        acceleration: gravity (3,) in the hand's world [m/s²]; None: the hand's.
     """
 
     def __init__(self, hand: HandModel, acceleration: Sequence[float] | np.ndarray | None = None) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from dexstack.errors import ConfigError, unknown_name
 from dexstack.model import HANDS
 from dexstack.model.description import data_dir, number_list, quaternion, read_yaml
+from dexstack.model.mount import DOWN
 from dexstack.model.urdf import Joint, Link, Shape, check_inertia, lead, read_urdf
 
 if TYPE_CHECKING:
@@ -116,6 +117,8 @@ class HandModel:
     """Inertia of the motor at every joint [kg m²]; in plants only, not in planners."""
     torque: float = 1.0
     """Share of the requested joint torques that a plant's motors apply."""
+    gravity: tuple[float, ...] = DOWN
+    """(3,) in the world, in which the palm is fixed [m/s²]."""
 
     @property
     def home(self) -> np.ndarray:

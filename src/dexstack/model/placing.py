@@ -16,6 +16,7 @@ most likely resting pose, the longer side of its outline across the fingers (alo
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import mujoco
@@ -31,8 +32,9 @@ GAP = 0.002
 LONG = 2.0
 """Ratio of the sides of an object's outline above which it is long."""
 STEP, BACK, ASIDE = 0.0025, 0.02, 0.015
-CLEAR = 0.001
-"""Height over the palm at which the object must not touch anything [m]."""
+CLEAR = 0.001, 0.005
+"""Heights over the palm, in the order in which they are tried, at which the object must not touch
+anything [m]: the palm may have a rim, or knuckles that stand up."""
 HIGHEST = 0.3
 _RESOLUTION = 1e-4
 NOISE_POSITION, NOISE_YAW = 0.005, 0.1745
@@ -107,7 +109,8 @@ class PlacingScene:
         self._bodies = [self._model.body(body.name).id for body in hand.bodies]
 
     def spot_on_palm(self) -> np.ndarray | None:
-        """Return the place (3,) in the resting hand, :data:`CLEAR` over the palm [m], or None."""
+        """Return the place (3,) in the resting hand, at the first of :data:`CLEAR` over the palm at which
+        there is one [m], or None."""
         self._set_pose("home")
         p_WB, R_WB = self._data.xpos[self._bodies], self._data.xmat[self._bodies].reshape(-1, 3, 3)
         tips = [
@@ -115,13 +118,13 @@ class PlacingScene:
         ]  # without the thumb's
         half_depth = float(self._obj.surface.vertices[:, 1].max())
         foremost = float(np.mean(tips, axis=0)[0]) - self._hand.fingertip_radius - GAP - half_depth
-        z = self._palm_top() - float(self._obj.surface.vertices[:, 2].min()) + CLEAR
+        palm = self._palm_top() - float(self._obj.surface.vertices[:, 2].min())
         inwards = -1.0 if self._hand.side == "left" else 1.0
         aside = sorted(np.arange(-ASIDE, ASIDE + STEP / 2, STEP), key=lambda y: (round(abs(y), 6), y))
-        for x in foremost - np.arange(0.0, BACK + STEP / 2, STEP):
-            for y in inwards * np.array(aside):
-                if not self._touches(x, y, z, YAW):
-                    return np.array([x, y, z])
+        backwards = foremost - np.arange(0.0, BACK + STEP / 2, STEP)
+        for clear, x, y in itertools.product(CLEAR, backwards, inwards * np.array(aside)):
+            if not self._touches(x, y, palm + clear, YAW):
+                return np.array([x, y, palm + clear])
         return None
 
     def first_links(self) -> np.ndarray:

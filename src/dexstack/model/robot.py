@@ -53,6 +53,10 @@ class Robot(Protocol):
         """Share of the requested joint torques or forces that a plant's motors apply."""
 
     @property
+    def gravity(self) -> tuple[float, ...]:
+        """(3,) gravity in the world, in which the base is fixed [m/s²]."""
+
+    @property
     def home(self) -> np.ndarray:
         """(N,) resting pose."""
 

@@ -17,13 +17,14 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from dexstack.geometry.rotations import quaternion_of
 from dexstack.model.balls import Ball, BallsModel
 from dexstack.model.hand import Body, HandModel
+from dexstack.model.mount import DOWN, upright
 from dexstack.model.objects import ObjectModel
 from dexstack.model.urdf import Shape
 
 TIMESTEP = 0.002
-GRAVITY = np.array([0.0, 0.0, -9.81])
 GROUP_SOLID = 0
 GROUP_DRAWN = 2
 OBJECT_BODY = "object"
@@ -53,13 +54,6 @@ _FACES = (  # outward axis and colour of the marker on each side of an object; y
 )
 
 
-def wxyz(R: np.ndarray) -> np.ndarray:
-    """Return the quaternion (4,) of a rotation matrix (3, 3), by MuJoCo."""
-    quat = np.empty(4)
-    mujoco.mju_mat2Quat(quat, np.ascontiguousarray(R, float).reshape(9))
-    return quat
-
-
 def _wxyz_from_z(axis: np.ndarray) -> np.ndarray:
     """Return the smallest rotation that takes the z axis to ``axis`` (3,)."""
     quat = np.empty(4)
@@ -74,14 +68,15 @@ def _set_inertia(body: mujoco.MjsBody, mass: float, com: np.ndarray, inertia: np
     body.fullinertia = inertia[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
 
 
-def new_spec(name: str) -> mujoco.MjSpec:
-    """Return an empty spec with the stack's time step, gravity, integrator and friction cone."""
+def new_spec(name: str, gravity: Sequence[float] | np.ndarray = DOWN) -> mujoco.MjSpec:
+    """Return an empty spec with the stack's time step, integrator and friction cone, and gravity (3,)
+    in the world [m/s²]."""
     spec = mujoco.MjSpec()
     spec.modelname = name
     spec.compiler.degree = False
     spec.compiler.autolimits = True
     spec.option.timestep = TIMESTEP
-    spec.option.gravity = GRAVITY
+    spec.option.gravity = gravity
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     spec.option.impratio = 10.0
@@ -101,7 +96,7 @@ def add_hand(spec: mujoco.MjSpec, hand: HandModel) -> None:
         if body.joint is None:
             frame.pos, frame.quat = hand.p_WP, hand.quat_WP
         else:
-            frame.pos, frame.quat = body.p_PB, wxyz(body.R_PB_at_zero)
+            frame.pos, frame.quat = body.p_PB, quaternion_of(body.R_PB_at_zero)
             _add_hinge(spec, frame, hand, body)
         _set_inertia(frame, body.mass, body.com, body.inertia)
         for k, shape in enumerate(body.shapes):
@@ -170,7 +165,7 @@ def _add_shape(
         type=_KINDS[shape.kind],
         size=size,
         pos=shape.p,
-        quat=wxyz(shape.R),
+        quat=quaternion_of(shape.R),
         rgba=rgba,
         friction=(friction, 0.005, 0.0001),
         group=GROUP_SOLID,
@@ -260,6 +255,7 @@ def build_scene(
     balls: Sequence[Ball] = (),
     floor: float | None = None,
     camera: bool = True,
+    gravity: Sequence[float] | np.ndarray | None = None,
 ) -> mujoco.MjSpec:
     """Build hand, object and surroundings as one spec; ``.compile()`` returns the plant's model.
 
@@ -268,9 +264,13 @@ def build_scene(
         obj: the free object, or None.
         balls: point fingers, after the hand's joints in the state.
         floor: height of a floor in the world [m], or None.
-        camera: add a camera named "film" that looks down at the palm.
+        camera: add a camera named "film" that looks down at the palm, upright under this gravity.
+        gravity: (3,) in the world [m/s²]; None: the hand's, or along -z without one.
     """
-    spec = new_spec(" with ".join(part.name for part in (hand, obj) if part is not None) or "scene")
+    if gravity is None:
+        gravity = DOWN if hand is None else hand.gravity
+    name = " with ".join(part.name for part in (hand, obj) if part is not None) or "scene"
+    spec = new_spec(name, gravity)
     if hand is not None:
         add_hand(spec, hand)
     add_balls(spec, balls)
@@ -287,12 +287,13 @@ def build_scene(
             group=GROUP_SOLID,
         )
     if camera:
-        eye, target = np.array([0.16, -0.26, 0.40]), np.array([0.035, 0.0, 0.02])
+        R_WU, target = upright(np.asarray(gravity, float)), np.array([0.035, 0.0, 0.02])
+        eye = target + R_WU @ np.array([0.125, -0.26, 0.38])
         back = (eye - target) / np.linalg.norm(eye - target)
-        right = np.cross([0.0, 0.0, 1.0], back)
+        right = np.cross(R_WU[:, 2], back)
         right /= np.linalg.norm(right)
         R_WC = np.column_stack([right, np.cross(back, right), back])
-        spec.worldbody.add_camera(name="film", pos=eye, quat=wxyz(R_WC), fovy=28.0)
+        spec.worldbody.add_camera(name="film", pos=eye, quat=quaternion_of(R_WC), fovy=28.0)
     spec.worldbody.add_light(pos=(0.2, 0.2, 1.0), dir=(-0.2, -0.2, -1.0))
     return spec
 
@@ -346,4 +347,4 @@ def _(robot: HandModel, obj: ObjectModel | None) -> mujoco.MjSpec:
 
 @robot_scene.register
 def _(robot: BallsModel, obj: ObjectModel | None) -> mujoco.MjSpec:
-    return build_scene(None, obj, balls=robot.balls, floor=0.0)
+    return build_scene(None, obj, balls=robot.balls, floor=0.0, gravity=robot.gravity)

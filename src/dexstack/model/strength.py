@@ -1,8 +1,9 @@
 """Largest mass that a hand can turn on its palm.
 
-An object of weight m g rubs on the palm, in the worst case at its rim, so that turning it about the
-vertical takes the moment μ m g R. Two fingers apply F₁ R + F₂ R. Hence m ≤ (F₁ + F₂)/(μ g), for any
-size.
+An object on a level palm rubs with its weight m g, in the worst case at its rim, so that turning it
+about the vertical takes the moment μ m g R. Two fingers apply F₁ R + F₂ R. Hence m ≤ (F₁ + F₂)/(μ g),
+for any size. At another angle the palm bears only g_n, the part of gravity that presses on it, and the
+fingers bear the rest while they turn: m ≤ (F₁ + F₂)/(μ g_n + |g − g_n|).
 """
 
 from __future__ import annotations
@@ -12,8 +13,6 @@ import numpy as np
 from dexstack.errors import ConfigError
 from dexstack.model.hand import HandModel
 from dexstack.model.objects import ObjectModel
-
-GRAVITY = 9.81
 
 
 def finger_forces(hand: HandModel) -> np.ndarray:
@@ -37,7 +36,10 @@ def finger_forces(hand: HandModel) -> np.ndarray:
 def heaviest(hand: HandModel, obj: ObjectModel) -> float:
     """Return the largest mass of an object with this one's friction that the hand turns [kg]."""
     friction = max(hand.friction_palm, float(obj.friction[0]))
-    return float(np.sort(finger_forces(hand))[-2:].sum() / (max(friction, 1e-6) * GRAVITY))
+    pressed = max(-hand.gravity[2], 0.0)
+    held = float(np.linalg.norm(np.add(hand.gravity, (0.0, 0.0, pressed))))
+    load = max(friction, 1e-6) * pressed + held
+    return float(np.sort(finger_forces(hand))[-2:].sum() / load) if load else np.inf
 
 
 def check_weight(hand: HandModel, obj: ObjectModel) -> None:

@@ -162,6 +162,14 @@ def _rotation(roll: float, pitch: float, yaw: float) -> np.ndarray:
     )
 
 
+_SIZES = {
+    "box": (("size", 3, 0.5),),
+    "sphere": (("radius", 1, 1.0),),
+    "cylinder": (("radius", 1, 1.0), ("length", 1, 0.5)),
+}
+"""Attributes of a shape that give its size, with their counts, and the share of each that counts."""
+
+
 def _read_link(path: Path, element: ET.Element) -> Link:
     name = element.get("name", "")
     where = f"link '{name}' of {path}"
@@ -170,15 +178,12 @@ def _read_link(path: Path, element: ET.Element) -> Link:
         R, p = _origin(where, collision)
         geometry = collision.find("geometry")
         shape = geometry[0] if geometry is not None and len(geometry) else None
-        if shape is None or shape.tag not in ("box", "sphere", "cylinder"):
+        if shape is None or shape.tag not in _SIZES:
             kind = "none" if shape is None else shape.tag
             raise ConfigError(f"{where}: collision shapes must be box, sphere or cylinder, got {kind}")
-        if shape.tag == "box":
-            size = _numbers(where, shape, "size", count=3) / 2
-        elif shape.tag == "sphere":
-            size = _numbers(where, shape, "radius")
-        else:
-            size = np.append(_numbers(where, shape, "radius"), _numbers(where, shape, "length") / 2)
+        size = np.concatenate(
+            [share * _numbers(where, shape, key, count=n) for key, n, share in _SIZES[shape.tag]]
+        )
         if (size <= 0.0).any():
             raise ConfigError(f"{where}: a {shape.tag} must have positive dimensions")
         shapes.append(Shape(shape.tag, size, p, R))

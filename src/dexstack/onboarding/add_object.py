@@ -8,11 +8,11 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import trimesh
 
-from dexstack.errors import ConfigError, writing
+from dexstack.errors import ConfigError, check_names, writing
 from dexstack.geometry.decomposition import PARTS, convex_parts
 from dexstack.geometry.hausdorff import union_error
 from dexstack.geometry.mesh import MAX_SIZE, MIN_SIZE
@@ -24,9 +24,7 @@ from dexstack.onboarding.object_file import Facts, plain_name, write_object
 from dexstack.onboarding.repair import HELD, UNITS, Repaired, plausible_units, read_mesh, repair_within
 from dexstack.onboarding.rest_poses import RestPose, rest_poses, resting_rotation
 from dexstack.onboarding.symmetry_search import find_symmetry
-
-if TYPE_CHECKING:
-    import trimesh
+from dexstack.onboarding.turnable import obstacle_in_allegro
 
 DENSITY = 500.0
 """Default density [kg/m³]: between foam and plastic, as of printed objects."""
@@ -66,6 +64,8 @@ class Report:
     """Resting poses; directions in the object's frame."""
     symmetry: Symmetry = NONE
     """Symmetry of the shape, used by goals or not."""
+    obstacle: str = ""
+    """Reason for which the right Allegro hand cannot turn the object; empty if none is known."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +128,7 @@ def add_object(
         raise ConfigError(f"there is an object already: {target}; --yes replaces it")
     soup = read_mesh(path)
     unit = wishes.unit or infer_unit(soup, f"the mesh {path}")
-    if unit not in UNITS:
-        raise ConfigError(f"unknown unit '{unit}'; known: {', '.join(UNITS)}")
+    check_names("unit", [unit], UNITS)
     soup.vertices = UNITS[unit] * soup.vertices
     if not MIN_SIZE <= soup.extents.max() <= MAX_SIZE:
         raise ConfigError(
@@ -156,7 +155,9 @@ def add_object(
             folder.mkdir(parents=True, exist_ok=True)
             for made in Path(workshop).iterdir():
                 shutil.copyfile(made, folder / made.name)
-    return Added(target, load_object(target), unit, replace(repaired, mesh=body), report)
+    obj = load_object(target)
+    report = replace(report, obstacle=obstacle_in_allegro(obj))
+    return Added(target, obj, unit, replace(repaired, mesh=body), report)
 
 
 def inspect(obj: ObjectModel, progress: Callable[[str], None] = lambda message: None) -> Report:
@@ -188,8 +189,6 @@ def _repair(soup: trimesh.Trimesh, consent: bool) -> Repaired:
 def _laid(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, list[RestPose]]:
     """Return the body about its centre of mass in its most likely resting pose, and all its resting
     poses in these axes."""
-    import trimesh
-
     hull = mesh.convex_hull
     rests = rest_poses(hull, mesh.center_mass, mesh.moment_inertia)
     R = resting_rotation(rests[0].down_B, np.asarray(hull.vertices))

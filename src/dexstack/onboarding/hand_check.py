@@ -10,7 +10,6 @@ import mujoco
 import numpy as np
 from scipy.linalg import expm
 from scipy.spatial import cKDTree
-from scipy.stats import qmc
 
 from dexstack.errors import ConfigError
 from dexstack.hand.servo import ServoLaw, ServoParams
@@ -18,8 +17,10 @@ from dexstack.hand.watch import UNWATCHED, WatchParams
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import Body, HandModel
 from dexstack.model.objects import load_object
-from dexstack.model.scene import JointLayout, robot_scene
+from dexstack.model.scene import JointLayout
 from dexstack.model.strength import finger_forces, heaviest
+from dexstack.onboarding.reaching import Finger, tip_clouds
+from dexstack.onboarding.resting import Figure
 from dexstack.plants import make_plant, plant_params
 from dexstack.plants.mujoco import MujocoPlant
 
@@ -31,8 +32,6 @@ TURN = 2.0 * np.pi
 """Largest plausible range of a joint [rad]."""
 TOUCHING = 1e-3
 """Overlap of links that counts as contact [m]."""
-SAMPLES = 4096
-"""Configurations in which reach is measured."""
 AWAY = np.array([5.0, 0.0, 5.0, 1.0, 0.0, 0.0, 0.0])
 """Pose of the object, out of the hand's way."""
 
@@ -60,8 +59,7 @@ def check_hand(
     if home:
         findings.append(f"at rest these links are inside each other: {_pairs(home)}")
     reach, gaps = reaches(hand)
-    apart = [f"{finger} ({1e3 * gap:.0f} mm)" for finger, gap in gaps.items() if gap > 0.0]
-    if apart:
+    if apart := [f"{finger} ({1e3 * gap:.0f} mm)" for finger, gap in gaps.items() if gap > 0.0]:
         findings.append(f"the thumb's tip does not touch: {', '.join(apart)}")
     responses = {}
     expected = linear_response(hand)
@@ -152,21 +150,14 @@ def limits(hand: HandModel) -> list[str]:
 def self_contacts(hand: HandModel) -> tuple[list[list[str]], list[list[str]]]:
     """Return the pairs of links inside each other at rest, and those in any of the configurations
     with one joint at a limit and the others at rest."""
-    plant = MujocoPlant(hand, load_object("cube"))
-    model, data = plant.model, plant.scene.data
-
-    def pairs(q: np.ndarray) -> set[tuple[str, str]]:
-        plant.reset(q, AWAY)
-        deep = [c.geom for c in data.contact if c.dist < -TOUCHING]
-        return {tuple(sorted(model.body(model.geom_bodyid[g]).name for g in geoms)) for geoms in deep}
-
+    figure = Figure(hand)
     bent: set[tuple[str, str]] = set()
     for joint in range(len(hand.home)):
         for limit in (hand.lower, hand.upper):
             q = np.array(hand.home)
             q[joint] = limit[joint]
-            bent |= pairs(q)
-    home = pairs(np.array(hand.home))
+            bent |= set(figure.touching(q, TOUCHING))
+    home = set(figure.touching(hand.home, TOUCHING))
     return [list(pair) for pair in sorted(home)], [list(pair) for pair in sorted(bent - home)]
 
 
@@ -177,35 +168,18 @@ def _pairs(pairs: list[list[str]]) -> str:
 def reaches(hand: HandModel) -> tuple[dict[str, float], dict[str, float]]:
     """Return for each finger the largest distance of its tip from its first joint [m], and for each
     but the thumb the smallest gap between its tip's sphere and the thumb's, over configurations [m]."""
-    model = robot_scene(hand, None).compile()
-    data, layout = mujoco.MjData(model), JointLayout(model)
-    unit = qmc.Sobol(len(hand.home), rng=0).random(SAMPLES)
-    clouds = np.empty((SAMPLES, len(hand.fingertips), 3))
+    clouds = tip_clouds(hand)
     names = [hand.bodies[tip.body].name for tip in hand.fingertips]
-    bodies = [model.body(name).id for name in names]
-    for row, q in zip(clouds, hand.lower + unit * (hand.upper - hand.lower), strict=True):
-        data.qpos[:] = layout.coordinates(q)
-        mujoco.mj_kinematics(model, data)
-        for k, (body, tip) in enumerate(zip(bodies, hand.fingertips, strict=True)):
-            row[k] = data.xpos[body] + data.xmat[body].reshape(3, 3) @ tip.p_BT
-    first = [model.body(hand.bodies[_first(hand, tip.body)].name).id for tip in hand.fingertips]
     reach = {
-        name: float(np.linalg.norm(clouds[:, k] - data.xpos[root], axis=1).max())
-        for k, (name, root) in enumerate(zip(names, first, strict=True))
+        name: float(np.linalg.norm(cloud - Finger(hand, f).knuckle, axis=1).max())
+        for f, (name, cloud) in enumerate(zip(names, clouds, strict=True))
     }
-    thumb = cKDTree(clouds[:, -1])
+    thumb = cKDTree(clouds[-1])
     gaps = {
-        name: max(0.0, float(thumb.query(clouds[:, k])[0].min()) - 2.0 * hand.fingertip_radius)
-        for k, name in enumerate(names[:-1])
+        name: max(0.0, float(thumb.query(cloud)[0].min()) - 2.0 * hand.fingertip_radius)
+        for name, cloud in zip(names[:-1], clouds[:-1], strict=True)
     }
     return reach, gaps
-
-
-def _first(hand: HandModel, body: int) -> int:
-    """Return the body nearest to the palm in the chain of a body."""
-    while hand.bodies[body].parent > 0:
-        body = hand.bodies[body].parent
-    return body
 
 
 def _stepped(hand: HandModel) -> np.ndarray:

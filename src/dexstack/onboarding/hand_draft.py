@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 import mujoco
 import numpy as np
+import trimesh
 
 from dexstack.errors import ConfigError
 from dexstack.model.urdf import Joint, Link, Mimic, Shape, join_capsules
 from dexstack.onboarding.hand_tree import HandTree
 from dexstack.onboarding.primitives import ALL, ROUND, Primitive, depth, nearest_primitive
 from dexstack.onboarding.reaching import half_extents
-from dexstack.onboarding.robot_file import RobotFile
+from dexstack.onboarding.robot_file import RobotFile, joint_motors, tendon_motors
 
 SPEED = 6.0
 """Speed limit of a joint without one in the file [rad/s]: a small servo motor's."""
@@ -32,6 +33,8 @@ LINK, REACH = (1e-4, 1.0), (0.02, 1.0)
 palm's frame to its tip [m]."""
 GYRATION, MASS = LINK[1], 20.0
 """Largest plausible radius of gyration [m] and mass [kg] of a moving link."""
+EFFORT = 100.0
+"""Largest plausible torque limit [N m]; larger ones stand for none."""
 _GEOMS = {
     int(mujoco.mjtGeom.mjGEOM_SPHERE): ("sphere", 1),
     int(mujoco.mjtGeom.mjGEOM_CAPSULE): ("capsule", 2),
@@ -77,9 +80,9 @@ def draft_hand(robot: RobotFile, palm: str | None, tips: Sequence[str], effort: 
         effort: torque limit of joints without one in the file [N m].
 
     Raises:
-        ConfigError: no such link, a tip that does not move relative to the palm, fingers that share
-            joints, joints that are not limited hinges or follow others other than by a ratio and an
-            offset, loops, a fingertip without collision shape, a missing torque limit, sizes,
+        ConfigError: no such link, a tip that does not move relative to the palm, a finger without a
+            joint of its own, joints that are not limited hinges or follow others other than by a
+            ratio and an offset, loops, a fingertip without collision shape, a missing torque limit, sizes,
             limits or inertias that no hand has.
     """
     tree = HandTree(robot)
@@ -97,7 +100,25 @@ def draft_hand(robot: RobotFile, palm: str | None, tips: Sequence[str], effort: 
         order = [k for k in range(len(ends)) if k != last] + [last]
         ends, chains = [ends[k] for k in order], [chains[k] for k in order]
         notes.append(f"the thumb, which comes last, was taken to end in {tree.name(ends[-1])}")
+    chains = [_without_foreign_followers(tree, chain) for chain in chains]
     return _Drafting(tree, root, chains, ends, effort, notes).draft()
+
+
+def _without_foreign_followers(tree: HandTree, chain: list[int]) -> list[int]:
+    """Return a finger's bodies without those whose joints follow one that is not in the finger.
+
+    Raises:
+        ConfigError: none is left.
+    """
+    names = {b: tree.joint_name(int(tree.model.body_jntadr[b])) for b in chain}
+    leaders = {b: tree.robot.followers.get(name) for b, name in names.items()}
+    led = [b for b, of in leaders.items() if isinstance(of, Mimic) and of.joint not in names.values()]
+    if len(led) == len(chain):
+        raise ConfigError(
+            f"the joint '{names[led[0]]}' of {tree.robot.where} follows '{leaders[led[0]].joint}' of "
+            "another finger, and its finger has no joint of its own"
+        )
+    return [b for b in chain if b not in led]
 
 
 @dataclass
@@ -201,12 +222,23 @@ class _Drafting:
             self.notes.append(
                 "some inertias in the file are impossible; their three moments were replaced by their mean"
             )
-        led = [f"{j.name} by {j.mimic.joint}" for j in joints if j.mimic is not None]
-        if led:
+        inferred = [
+            name for name in self.tree.robot.inferred if name in {self.tree.name(b) for b in self.moving}
+        ]
+        if inferred:
+            self.notes.append(
+                f"no inertia in the file, that of the shapes at 1000 kg/m³ is written: {', '.join(inferred)}"
+            )
+        if led := [f"{j.name} by {j.mimic.joint}" for j in joints if j.mimic is not None]:
             self.notes.append(f"{len(led)} joints are led by others: {', '.join(led)}")
-        held = [self.tree.joint_name(j) for j in range(self.model.njnt) if self._held(j)]
-        if held:
-            self.notes.append(f"fixed, because they move no fingertip: {', '.join(held)}")
+        on_the_way = {b for tip in self.tips for b in self.tree.path(tip)}
+        held: dict[bool, list[str]] = {True: [], False: []}
+        for j in filter(self._held, range(self.model.njnt)):
+            held[int(self.model.jnt_bodyid[j]) in on_the_way].append(self.tree.joint_name(j))
+        for carries, names in held.items():
+            why = "move several fingers or follow a joint of another one" if carries else "move no fingertip"
+            if names:
+                self.notes.append(f"fixed, because they {why}: {', '.join(names)}")
         armature = self.model.dof_armature[[self.model.jnt_dofadr[j] for j in self.joint_of.values()]]
         if armature.any():
             self.notes.append(f"armature of up to {armature.max():.2g} kg m² is left out")
@@ -230,9 +262,14 @@ class _Drafting:
                     f"the joint '{joint}' {where} is not a hinge; only joints that turn about one axis are "
                     "supported"
                 )
-            if (leader := robot.followers.get(joint)) is not None:
-                self._check_follower(joint, leader)
-            elif not (model.jnt_limited[j] and np.less(*model.jnt_range[j])):
+            if isinstance(leader := robot.followers.get(joint), str):
+                raise ConfigError(
+                    f"the joint '{joint}' {where} is coupled to {leader}; only joints that follow one other, "
+                    "by a ratio and an offset, are supported"
+                )
+            if leader is not None:
+                continue
+            if not (model.jnt_limited[j] and np.less(*model.jnt_range[j])):
                 raise ConfigError(
                     f"the joint '{joint}' {where} has no limits; give it a lower one below an upper one"
                 )
@@ -242,19 +279,6 @@ class _Drafting:
                     f"{robot.where} closes a loop ({model.equality(e).name or 'an equality'}); only trees "
                     "are supported"
                 )
-
-    def _check_follower(self, joint: str, leader: Mimic | str) -> None:
-        what = f"the joint '{joint}' of {self.tree.robot.where}"
-        if isinstance(leader, str):
-            raise ConfigError(
-                f"{what} is coupled to {leader}; only joints that follow one other, by a ratio and an "
-                "offset, are supported"
-            )
-        fingers = [[self.tree.joint_name(self.joint_of[b]) for b in chain] for chain in self.chains]
-        if not any(joint in names and leader.joint in names for names in fingers):
-            raise ConfigError(
-                f"{what} follows '{leader.joint}' of another finger; only joints of one finger may be coupled"
-            )
 
     def _at_zero(self) -> mujoco.MjData:
         """Return the state with every moving joint at zero, the others as near to zero as their
@@ -324,8 +348,6 @@ class _Drafting:
             first = model.mesh_vertadr[mesh]
             return model.mesh_vert[first : first + model.mesh_vertnum[mesh]].astype(float)
         if kind == mujoco.mjtGeom.mjGEOM_ELLIPSOID:
-            import trimesh
-
             return np.asarray(trimesh.creation.icosphere(subdivisions=3).vertices) * model.geom_size[geom]
         what = mujoco.mjtGeom(kind).name.removeprefix("mjGEOM_").lower()
         raise ConfigError(
@@ -366,22 +388,19 @@ class _Drafting:
         """Return the least torque limit of the joint and its actuators, or the given one [N m]."""
         model = self.model
         found = [float(np.abs(model.jnt_actfrcrange[j]).max())] if model.jnt_actfrclimited[j] else []
-        for a in np.flatnonzero(
-            (model.actuator_trntype == mujoco.mjtTrn.mjTRN_JOINT) & (model.actuator_trnid[:, 0] == j)
-        ):
-            gear = abs(float(model.actuator_gear[a, 0]))
+        for a, lever in {**dict.fromkeys(joint_motors(model, j), 1.0), **tendon_motors(model, j)}.items():
+            gear = lever * abs(float(model.actuator_gear[a, 0]))
             if model.actuator_forcelimited[a]:
                 found.append(gear * float(np.abs(model.actuator_forcerange[a]).max()))
             elif model.actuator_biastype[a] == mujoco.mjtBias.mjBIAS_NONE and model.actuator_ctrllimited[a]:
                 found.append(
                     gear * float(np.abs(model.actuator_gainprm[a, 0] * model.actuator_ctrlrange[a]).max())
                 )
-        found = [x for x in found if np.isfinite(x) and x > 0.0]
+        found = [x for x in found if 0.0 < x <= EFFORT]
         if not found and self.effort is None:
             raise ConfigError(
-                f"the joint '{self.tree.joint_name(j)}' of {self.tree.robot.where} has no torque limit; "
-                "give it with --effort, "
-                "in N m"
+                f"the joint '{self.tree.joint_name(j)}' of {self.tree.robot.where} has no torque limit up to "
+                f"{EFFORT:g} N m; give it with --effort, in N m"
             )
         return min(found, default=self.effort)
 

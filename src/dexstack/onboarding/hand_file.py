@@ -35,9 +35,9 @@ class Rest:
 
 def write_hand(folder: Path, name: str, draft: Draft, rest: Rest, source: str) -> Path:
     """Write both files; return the YAML's path."""
-    (folder / f"{name}.urdf").write_text(urdf(name, draft))
+    (folder / f"{name}.urdf").write_text(urdf(name, draft), encoding="utf-8")
     file = folder / f"{name}.yaml"
-    file.write_text(f"""\
+    text = f"""\
 # From {source}.
 urdf: {json.dumps(f"{name}.urdf")}
 side: {rest.side}
@@ -69,7 +69,8 @@ ignored_contacts: {json.dumps([list(pair) for pair in rest.ignored_contacts])}
 # Joint angles [rad] in joint order, a finger per line. "home" is the resting pose; objects may use others.
 poses:
 {_poses(draft, rest)}
-""")
+"""
+    file.write_text(text, encoding="utf-8")
     return file
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import mujoco
 import numpy as np
 
-from dexstack.errors import ConfigError, unknown_name
+from dexstack.errors import ConfigError, check_names
 from dexstack.onboarding.robot_file import RobotFile
 
 
@@ -27,8 +28,7 @@ class HandTree:
 
     def body(self, name: str) -> int:
         names = {self.name(b): b for b in range(1, self.model.nbody)}
-        if name not in names:
-            raise unknown_name(f"link in {self.robot.where}", name, names)
+        check_names(f"link in {self.robot.where}", [name], names)
         return names[name]
 
     def path(self, body: int) -> list[int]:
@@ -87,10 +87,11 @@ class HandTree:
         return body
 
     def chains(self, palm: int, tips: list[int]) -> list[list[int]]:
-        """Return the bodies with joints of each finger, from the palm to the tip.
+        """Return the bodies with joints of each finger, from the palm to the tip, without those that
+        move several fingers.
 
         Raises:
-            ConfigError: a tip does not move relative to the palm, or fingers share a joint.
+            ConfigError: a tip does not move relative to the palm, or only with another one.
         """
         root = self.weld_root(palm)
         chains: list[list[int]] = []
@@ -101,16 +102,18 @@ class HandTree:
             chain = [b for b in path[: path.index(root)] if self.jointed[b]][::-1]
             if not chain:
                 raise ConfigError(f"{what} does not move relative to the palm '{self.name(palm)}'")
-            for other, end in zip(chains, tips, strict=False):
-                if shared := [b for b in chain if b in other]:
-                    joint = self.joint_name(int(self.model.body_jntadr[shared[0]]))
-                    raise ConfigError(
-                        f"the fingers to '{self.name(end)}' and '{self.name(tip)}' of {self.robot.where} "
-                        f"share the joint '{joint}'; "
-                        "each finger must be a chain of its own"
-                    )
             chains.append(chain)
-        return chains
+        counts = Counter(b for chain in chains for b in chain)
+        own = [[b for b in chain if counts[b] == 1] for chain in chains]
+        for tip, chain, left in zip(tips, chains, own, strict=True):
+            if not left:
+                other = next(end for end, c in zip(tips, chains, strict=True) if end != tip and chain[0] in c)
+                joint = self.joint_name(int(self.model.body_jntadr[chain[0]]))
+                raise ConfigError(
+                    f"the fingers to '{self.name(other)}' and '{self.name(tip)}' of {self.robot.where} "
+                    f"share the joint '{joint}'; each finger must have a joint of its own"
+                )
+        return own
 
     def thumb(self, palm: int, chains: list[list[int]]) -> int:
         """Return the index of the finger whose direction differs most from the others', the last one

@@ -33,9 +33,9 @@ def write_object(folder: Path, name: str, body: trimesh.Trimesh, facts: Facts, s
     """Write both files; return the YAML's path."""
     lines = [f"v {x:.9g} {y:.9g} {z:.9g}" for x, y, z in body.vertices]
     lines += [f"f {a} {b} {c}" for a, b, c in body.faces + 1]
-    (folder / f"{name}.obj").write_text("\n".join(lines) + "\n")
+    (folder / f"{name}.obj").write_text("\n".join(lines) + "\n", encoding="utf-8")
     file = folder / f"{name}.yaml"
-    file.write_text(f"""\
+    text = f"""\
 # {facts.size} mm, from {facts.source}.
 name: {name}
 mesh: {name}.obj
@@ -52,7 +52,8 @@ contact_dimension: 6      # 3: sliding friction only; 4: with torsional; 6: with
 # Start of the object in a right hand (in a left one: at −y), and the random offset that a trial adds to it.
 start:
 {chr(10).join(_start_lines(start))}
-""")
+"""
+    file.write_text(text, encoding="utf-8")
     return file
 
 

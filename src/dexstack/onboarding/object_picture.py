@@ -10,9 +10,10 @@ import mujoco
 import numpy as np
 from matplotlib.figure import Figure
 
+from dexstack.geometry.rotations import quaternion_of
 from dexstack.model.hand import HandModel, load_hand
 from dexstack.model.objects import ObjectModel
-from dexstack.model.scene import OBJECT_BODY, JointLayout, build_scene, wxyz
+from dexstack.model.scene import OBJECT_BODY, JointLayout, build_scene
 from dexstack.onboarding.rest_poses import RestPose, resting_rotation
 from dexstack.report.figure import save_figure
 from dexstack.report.render import Camera, Renderer
@@ -95,7 +96,7 @@ def _on_floor(obj: ObjectModel, R: np.ndarray, height: float) -> np.ndarray:
 
 def _drawn(model: mujoco.MjModel, obj: ObjectModel, R_WO: np.ndarray, height: float) -> np.ndarray:
     data = mujoco.MjData(model)
-    data.qpos[:3], data.qpos[3:7] = (0.0, 0.0, height), wxyz(R_WO)
+    data.qpos[:3], data.qpos[3:7] = (0.0, 0.0, height), quaternion_of(R_WO)
     radius = float(np.linalg.norm(obj.hull_vertices, axis=1).max())
     return _picture(model, data, _looking(np.array([0.0, 0.0, height]), _FROM, radius))
 

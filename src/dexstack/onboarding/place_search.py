@@ -120,7 +120,7 @@ def try_places(
         cells = []
         for k, start in enumerate(starts):
             draft = Path(folder) / f"{k}.yaml"
-            draft.write_text(_with_mesh(with_start(file.read_text(), start), obj.mesh_path))
+            draft.write_text(_with_mesh(with_start(file.read_text(encoding="utf-8"), start), obj.mesh_path))
             spec = Spec(PalmTurn.name, str(draft), overrides=tuple((overrides or {}).items()))
             cells.append(Cell(str(k), spec))
         outcomes = run_trials(cells, Run(SECONDS, yaws=YAWS), trials, seed, jobs=jobs)
@@ -158,7 +158,7 @@ def move(file: Path, start: Start) -> None:
         ConfigError: the file cannot be read or written.
     """
     with writing(file):
-        file.write_text(with_start(file.read_text(), start))
+        file.write_text(with_start(file.read_text(encoding="utf-8"), start))
 
 
 def _with_mesh(text: str, mesh: Path) -> str:

@@ -5,16 +5,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import trimesh
 
 from dexstack.errors import ConfigError
 from dexstack.geometry.hausdorff import largest_plane_distance
 from dexstack.geometry.support_planes import fibonacci_directions
-
-if TYPE_CHECKING:
-    import trimesh
 
 ALL = ("box", "capsule", "sphere")
 ROUND = ("capsule", "sphere")
@@ -48,8 +46,6 @@ def convex_hull(points: np.ndarray, what: str) -> trimesh.Trimesh:
     Raises:
         ConfigError: the points are not finite, or span no volume.
     """
-    import trimesh
-
     points = np.unique(np.asarray(points, float), axis=0)
     if not np.isfinite(points).all():
         raise ConfigError(f"{what} has corners that are not finite numbers")
@@ -89,8 +85,6 @@ def nearest_primitive(points: np.ndarray, kinds: Sequence[str] = ALL, what: str 
     Raises:
         ConfigError: the points are not finite, or span no volume.
     """
-    import trimesh
-
     hull = convex_hull(points, what)
     sampled, _ = trimesh.sample.sample_surface(hull, _SAMPLES, seed=0)
     on_hull = np.concatenate([sampled, hull.vertices])
@@ -124,8 +118,6 @@ def depth(kind: str, size: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 def _box(hull: trimesh.Trimesh) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return centre, axes and half extents of a box around a hull."""
-    import trimesh
-
     low, high = hull.bounds
     to_box, extents = trimesh.bounds.oriented_bounds(hull)
     if np.prod(high - low) <= ALIGNED * np.prod(extents):
@@ -153,8 +145,6 @@ def _surface(kind: str, size: np.ndarray) -> np.ndarray:
     a round shape."""
     if kind == "box":
         return size * np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
-    k = np.arange(400)
-    z = 1.0 - (2.0 * k + 1.0) / len(k)  # Fibonacci's spiral: even over the sphere
-    ring, angle = np.sqrt(1.0 - z * z), k * np.pi * (3.0 - np.sqrt(5.0))
-    sphere = size[0] * np.column_stack([ring * np.cos(angle), ring * np.sin(angle), z])
-    return sphere if kind == "sphere" else sphere + size[1] * np.sign(z)[:, None] * [0.0, 0.0, 1.0]
+    unit = fibonacci_directions(400)
+    sphere = size[0] * unit
+    return sphere if kind == "sphere" else sphere + size[1] * np.sign(unit[:, 2:]) * [0.0, 0.0, 1.0]

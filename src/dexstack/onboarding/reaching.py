@@ -15,6 +15,8 @@ from dexstack.model.urdf import Shape
 TALL, HEIGHT, GAP = 0.06, 0.04, 0.004
 """Heights of the free space and of the fingertips over the palm, and the fingers' clearance from
 both [m]."""
+SAMPLES = 4096
+"""Configurations in which the fingertips' reach is sampled."""
 _STARTS, _STEPS, _PROBE = 8, 40, 1e-6
 _LIGHT, _BESIDE, _UP, _WITHIN = 0.002, 0.2, 0.5, 2.0
 """Weights of the angles [m/rad], of offsets to the side and up, and of depths in the free space
@@ -57,6 +59,8 @@ class Finger:
         ]
         self._coupling = [(body.joint - first, body.ratio, body.offset) for body in self._bodies]
         self._R_WP, self._p_WP = rotation_matrix(hand.quat_WP), hand.p_WP
+        self.knuckle = self._p_WP + self._R_WP @ self._bodies[0].p_PB
+        """(3,) first joint in the world [m]."""
         self._turns = []
         for body in self._bodies:  # Rodrigues' formula: three constant matrices per body
             aa = np.outer(body.axis, body.axis)
@@ -81,6 +85,17 @@ class Finger:
             R_WB = R_WB @ (still + np.cos(angle) * cosine + np.sin(angle) * sine)
             points.append(p_WB[:, None] + centres @ np.swapaxes(R_WB, 1, 2))
         return p_WB + R_WB @ self._p_BT, np.concatenate(points, axis=1)
+
+
+def tip_clouds(hand: HandModel) -> np.ndarray:
+    """Return the places (F, K, 3) of each fingertip in :data:`SAMPLES` configurations within the
+    joint limits [m]."""
+    from scipy.stats import qmc  # slow to import
+
+    unit = qmc.Sobol(len(hand.home), rng=0).random(SAMPLES)
+    q = hand.lower + unit * (hand.upper - hand.lower)
+    fingers = [Finger(hand, f) for f in range(len(hand.fingertips))]
+    return np.array([finger.at(q[:, finger.joints])[0] for finger in fingers])
 
 
 def half_extents(shape: Shape) -> np.ndarray:

@@ -15,18 +15,16 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import trimesh
 
 from dexstack.errors import ConfigError
 from dexstack.geometry.hausdorff import surface_distance
 from dexstack.geometry.mesh import foreign_content
 from dexstack.onboarding.rest_poses import solid_angles
 from dexstack.process.bounded import bounded
-
-if TYPE_CHECKING:
-    import trimesh
 
 FORMATS = (".stl", ".obj", ".ply", ".glb", ".off")
 UNITS = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254}
@@ -71,8 +69,6 @@ def read_mesh(path: str | Path) -> trimesh.Trimesh:
     Raises:
         ConfigError: the file is missing or not a mesh, has no triangles, or invalid numbers.
     """
-    import trimesh
-
     path = Path(path)
     if not path.is_file():
         raise ConfigError(f"there is no mesh file {path}")
@@ -120,8 +116,6 @@ def repair(mesh: trimesh.Trimesh) -> Repaired:
         ConfigError: the mesh is flat, has no volume, or consists of several bodies that do not
             touch; or a library is missing.
     """
-    import trimesh
-
     _require_libraries()
     steps: list[str] = []
     before = len(mesh.faces)
@@ -151,8 +145,6 @@ def repair(mesh: trimesh.Trimesh) -> Repaired:
 def repaired_arrays(given: Mapping[str, np.ndarray]) -> Iterator[dict[str, Any]]:
     """Run :func:`repair` for :func:`dexstack.process.bounded.bounded`: from ``vertices`` and
     ``faces`` to the fields of the result."""
-    import trimesh
-
     found = repair(trimesh.Trimesh(given["vertices"], given["faces"], process=False))
     yield {
         "vertices": np.asarray(found.mesh.vertices),
@@ -166,14 +158,12 @@ def repair_within(mesh: trimesh.Trimesh, seconds: float) -> Repaired:
     """Run :func:`repair` in a separate process, in which a library may hang or crash.
 
     Raises:
-        ConfigError: see :func:`repair`; or it takes more than ``seconds`` [s].
+        ConfigError: see :func:`repair`; or it takes more than ``seconds`` of processor time [s].
     """
-    import trimesh
-
     given = {"vertices": np.asarray(mesh.vertices), "faces": np.asarray(mesh.faces)}
     ended = bounded(f"{__name__}:repaired_arrays", given, seconds)
     if not ended.results:
-        why = f"it takes more than {seconds:g} s" if ended.late else ended.fault
+        why = f"it takes more than {seconds:g} s of processor time" if ended.late else ended.fault
         raise ConfigError(f"the mesh of {len(mesh.faces)} faces cannot be repaired: {why}")
     found = ended.results[0]
     body = trimesh.Trimesh(found["vertices"], found["faces"], process=False)
@@ -217,7 +207,8 @@ def _check_thick(mesh: trimesh.Trimesh) -> None:
 def _is_sound(mesh: trimesh.Trimesh) -> bool:
     """Return true for one closed body without self-intersections; it may have cavities."""
     closed = bool(mesh.is_watertight and mesh.is_winding_consistent and mesh.volume > 0.0)
-    return closed and not _crossings(mesh) and sum(piece.volume > 0.0 for piece in _pieces(mesh)) == 1
+    one = closed and sum(piece.volume > 0.0 for piece in _pieces(mesh)) == 1
+    return one and not _crossings(mesh)  # the slow test last: seconds for a thousand crossing faces
 
 
 def _crossings(mesh: trimesh.Trimesh) -> int:
@@ -232,8 +223,6 @@ def _crossings(mesh: trimesh.Trimesh) -> int:
 
 def _pieces(mesh: trimesh.Trimesh) -> list[trimesh.Trimesh]:
     """Return the pieces connected by edges, largest area first."""
-    import trimesh
-
     groups = trimesh.graph.connected_components(
         mesh.face_adjacency, nodes=np.arange(len(mesh.faces)), min_len=1
     )
@@ -276,7 +265,6 @@ def _closed_pieces(soup: trimesh.Trimesh, steps: list[str]) -> list[trimesh.Trim
 
 def _meshfix(mesh: trimesh.Trimesh) -> trimesh.Trimesh:
     import pymeshfix
-    import trimesh
 
     fix = pymeshfix.MeshFix(np.array(mesh.vertices, float), np.array(mesh.faces, np.int32), verbose=False)
     try:
@@ -327,8 +315,6 @@ def _to_manifold(mesh: trimesh.Trimesh) -> Any:
 
 
 def _to_mesh(body: Any) -> trimesh.Trimesh:
-    import trimesh
-
     found = body.to_mesh64()
     return trimesh.Trimesh(
         np.array(found.vert_properties[:, :3]), np.array(found.tri_verts, np.int64), process=False

@@ -9,12 +9,10 @@ centre of mass.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-
-if TYPE_CHECKING:
-    import trimesh
+import trimesh
 
 FLAT = 2e-3
 """Angle of the normals below which neighbouring triangles are one face [rad]."""
@@ -69,8 +67,6 @@ class _Faces:
     """Faces of a hull, with the triangles of one plane joined."""
 
     def __init__(self, hull: trimesh.Trimesh, centre: np.ndarray) -> None:
-        import trimesh
-
         adjacency, angles = np.asarray(hull.face_adjacency), np.asarray(hull.face_adjacency_angles)
         self.of_triangle = trimesh.graph.connected_component_labels(
             adjacency[angles < FLAT], node_count=len(hull.faces)

@@ -34,8 +34,9 @@ from dataclasses import dataclass, replace
 import mujoco
 import numpy as np
 
+from dexstack.geometry.rotations import quaternion_of
 from dexstack.model.hand import HandModel
-from dexstack.model.scene import JointLayout, build_scene, wxyz
+from dexstack.model.scene import JointLayout, build_scene
 from dexstack.onboarding.reaching import GAP, Finger, Place, Solution, half_extents, reach
 
 WIDTHS = (0.040, 0.034, 0.028, 0.022)
@@ -70,18 +71,18 @@ def rest(hand: HandModel, up: np.ndarray | None = None, forward: np.ndarray | No
         up, forward: (3,) in the palm frame; None: by the rules.
     """
     mounted = _mounted(hand, up, forward)
-    figure = _Figure(mounted.hand)
+    figure = Figure(mounted.hand)
     always = figure.overlapping()
     hand = replace(mounted.hand, ignored_contacts=always)
     home, c, notes, touching = _home(hand, mounted.claw)
     hand = replace(hand, ignored_contacts=always + touching)
-    top = _Figure(hand).top
+    top = Figure(hand).top
     hand = replace(hand, p_WP=hand.p_WP - np.array([*c, top]), poses={"home": home})
     if not mounted.claw:
         thumb = len(home) - hand.chains[-1]
         flat = np.clip(np.zeros(len(home)), hand.lower, hand.upper)
         flat[thumb:] = home[thumb:]
-        if not _Figure(hand).touching(flat):
+        if not Figure(hand).touching(flat):
             hand = replace(hand, poses={"home": home, "flat": flat})
     if always:
         notes.append(f"do not collide, because they overlap in nearly every pose: {_pairs(always)}")
@@ -92,7 +93,7 @@ def _pairs(pairs: tuple[tuple[str, str], ...]) -> str:
     return ", ".join(f"{a} and {b}" for a, b in pairs)
 
 
-class _Figure:
+class Figure:
     """Bodies and shapes of a hand at given joint angles."""
 
     def __init__(self, hand: HandModel) -> None:
@@ -125,11 +126,11 @@ class _Figure:
         rng = np.random.default_rng(_SEED)
         return rng.uniform(self.hand.lower, self.hand.upper, (_POSES, len(self.hand.lower)))
 
-    def touching(self, q: np.ndarray) -> tuple[tuple[str, str], ...]:
-        """Return the pairs of links that overlap."""
+    def touching(self, q: np.ndarray, depth: float = 0.0) -> tuple[tuple[str, str], ...]:
+        """Return the pairs of links that overlap by more than a depth [m]."""
         self._at(q)
         mujoco.mj_collision(self._model, self._data)
-        bodies = [self._model.geom_bodyid[c.geom] for c in self._data.contact if c.dist < 0.0]
+        bodies = [self._model.geom_bodyid[c.geom] for c in self._data.contact if c.dist < -depth]
         name = lambda b: self._model.body(b).name  # noqa: E731
         return tuple(sorted({(name(a), name(b)) for a, b in map(sorted, bodies)}))
 
@@ -163,7 +164,7 @@ class _Figure:
 
 def _mounted(hand: HandModel, up: np.ndarray | None, forward: np.ndarray | None) -> Mounted:
     """Return the hand with its orientation and side, the palm frame at the world's origin."""
-    figure = _Figure(replace(hand, p_WP=np.zeros(3), quat_WP=np.array([1.0, 0.0, 0.0, 0.0])))
+    figure = Figure(replace(hand, p_WP=np.zeros(3), quat_WP=np.array([1.0, 0.0, 0.0, 0.0])))
     nhat = _up(figure) if up is None else up / np.linalg.norm(up)
     knuckles = figure.knuckles()
     reach = (figure.tips(figure.stretched()) - knuckles)[: max(len(knuckles) - 1, 1)].mean(axis=0)
@@ -181,10 +182,10 @@ def _mounted(hand: HandModel, up: np.ndarray | None, forward: np.ndarray | None)
     R_WP = np.array([level, np.cross(nhat, level), nhat])
     aside = float((R_WP @ (knuckles[-1] - knuckles[:-1].mean(axis=0)))[1]) if len(knuckles) > 1 else 0.0
     side = "left" if aside > 0.005 and not claw else "right"
-    return Mounted(replace(hand, p_WP=np.zeros(3), quat_WP=wxyz(R_WP), side=side), claw)
+    return Mounted(replace(hand, p_WP=np.zeros(3), quat_WP=quaternion_of(R_WP), side=side), claw)
 
 
-def _up(figure: _Figure) -> np.ndarray:
+def _up(figure: Figure) -> np.ndarray:
     low, high = (f(x, axis=0) for f, x in zip((np.min, np.max), figure.palm(), strict=True))
     tips = np.array([figure.tips(q) for q in figure.random()])
     best, chosen = -1.0, np.eye(3)[2]
@@ -205,7 +206,7 @@ def _home(
 ) -> tuple[np.ndarray, np.ndarray, list[str], tuple[tuple[str, str], ...]]:
     """Return the angles (N,), the middle of the grasp (2,) in the world [m], notes, and pairs of
     links that overlap in spite of the search."""
-    figure, best = _Figure(hand), None
+    figure, best = Figure(hand), None
     fingers = [Finger(hand, f) for f in range(len(hand.chains))]
     for width in WIDTHS:
         found = []
@@ -228,7 +229,7 @@ def _home(
     return q, c, notes, touching
 
 
-def _middles(figure: _Figure, claw: bool) -> np.ndarray:
+def _middles(figure: Figure, claw: bool) -> np.ndarray:
     """Return the candidates (n, 2) for the middle of the grasp [m]."""
     if claw:
         return figure.knuckles()[:, :2].mean(axis=0, keepdims=True)
@@ -236,14 +237,14 @@ def _middles(figure: _Figure, claw: bool) -> np.ndarray:
     return np.column_stack([np.linspace(low[0], high[0], _MIDDLES), np.full(_MIDDLES, _row(figure).mean())])
 
 
-def _row(figure: _Figure) -> np.ndarray:
+def _row(figure: Figure) -> np.ndarray:
     """Return y of the fingertips without the thumb's, in a row [m]."""
     knuckles, tips = figure.knuckles()[:, 1], figure.tips(figure.stretched())[:, 1]
     row = knuckles + np.clip(tips - knuckles, -SPREAD, SPREAD)
     return row[:-1] if len(row) > 1 else row
 
 
-def _places(figure: _Figure, claw: bool, c: np.ndarray, width: float) -> list[Place]:
+def _places(figure: Figure, claw: bool, c: np.ndarray, width: float) -> list[Place]:
     ring, count, top = width + figure.hand.fingertip_radius + GAP, len(figure.hand.fingertips), figure.top
     if claw:
         away = figure.knuckles()[:, :2] - c
@@ -255,7 +256,7 @@ def _places(figure: _Figure, claw: bool, c: np.ndarray, width: float) -> list[Pl
 
 
 def _together(
-    figure: _Figure, fingers: Sequence[list[Solution]]
+    figure: Figure, fingers: Sequence[list[Solution]]
 ) -> tuple[tuple[tuple[str, str], ...], float, float, np.ndarray]:
     """Return touching pairs, worst miss, cost and angles of the best combination of the fingers'
     solutions."""
@@ -276,7 +277,7 @@ def _together(
 def _swings(hand: HandModel, claw: bool) -> tuple[str, ...]:
     """Return, for each finger but the thumb, the joint that moves its tip from side to side at home,
     if there is one."""
-    figure, home, step = _Figure(hand), hand.home, 1e-4
+    figure, home, step = Figure(hand), hand.home, 1e-4
     tips, names, j = figure.tips(home), [], 0
     for f, count in enumerate(hand.chains):
         shares = []

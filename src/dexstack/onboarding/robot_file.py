@@ -29,6 +29,9 @@ class RobotFile:
     """Coupled joints: linearly to another one, or a description of another kind of coupling."""
     balanced: bool = False
     """True if impossible inertias were replaced by spherical ones of the same mean."""
+    inferred: tuple[str, ...] = ()
+    """Links of a URDF that move without inertia in the file: MuJoCo takes that of their shapes at the
+    density of water."""
 
     @property
     def where(self) -> str:
@@ -62,16 +65,18 @@ def read_robot(path: str | Path) -> RobotFile:
         speeds, mimics = _speeds(path, root), _mimics(path, root)
         assets = _made_readable(path, root)
         spec = mujoco.MjSpec.from_string(ET.tostring(root, encoding="unicode"), assets=assets)
-        for body in spec.bodies:
-            if not body.joints and not body.explicitinertial:  # massless in a URDF, not in MuJoCo
+        without = [body for body in spec.bodies if not body.explicitinertial and len(body.geoms)]
+        for body in without:
+            if not body.joints:  # massless in a URDF, not in MuJoCo
                 for geom in body.geoms:
                     geom.mass = 0.0
+        inferred = tuple(body.name for body in without if body.joints)
         model = _compiled(spec)
     except (ValueError, UserWarning, mujoco.FatalError) as error:
         if isinstance(error, ConfigError):
             raise
         raise ConfigError(f"MuJoCo cannot read {path}: {' '.join(str(error).split())}") from None
-    return RobotFile(path, model, speeds, mimics, bool(spec.compiler.balanceinertia))
+    return RobotFile(path, model, speeds, mimics, bool(spec.compiler.balanceinertia), inferred)
 
 
 def _compiled(spec: mujoco.MjSpec) -> mujoco.MjModel:
@@ -95,6 +100,17 @@ def _made_readable(path: Path, urdf: ET.Element) -> dict[str, bytes]:
     if any("xacro" in str(element.tag) for element in urdf.iter()):
         raise ConfigError(
             f"{path} is a xacro file; convert it first: xacro {path.name} > {path.stem}_expanded.urdf"
+        )
+    written = (
+        text
+        for e in (*urdf.findall("link"), *urdf.findall("joint"))
+        for x in e.iter()
+        for text in x.attrib.values()
+    )
+    if left := next((text for text in written if "${" in text or "$(" in text), None):
+        raise ConfigError(
+            f"{path} holds '{left}', which xacro has not replaced; convert it first: xacro {path.name} > "
+            f"{path.stem}_expanded.urdf"
         )
     if repeated := repeated_name(urdf):
         raise ConfigError(f"{path} has several {repeated}; names must be unique")
@@ -161,8 +177,13 @@ def _mimics(path: Path, urdf: ET.Element) -> dict[str, Mimic]:
 
 
 def _followers(model: mujoco.MjModel) -> dict[str, Mimic | str]:
-    """Return the joints that are coupled by an equality of degree one, and those coupled by other
-    equalities or by a tendon over several joints, with a description."""
+    """Return the joints that are coupled by an equality of degree one or by a driven tendon, and
+    those coupled by other equalities or tendons, with a description.
+
+    Under the same tension, joints of the same compliance turn in proportion to their coefficients
+    c_i: of a driven tendon over several joints, which have no motors of their own, the first leads
+    and the others follow by the ratio c_i/c_0.
+    """
     found: dict[str, Mimic | str] = {}
     for e in np.flatnonzero(model.eq_type == mujoco.mjtEq.mjEQ_JOINT):
         j, other = model.eq_obj1id[e], model.eq_obj2id[e]
@@ -178,6 +199,37 @@ def _followers(model: mujoco.MjModel) -> dict[str, Mimic | str]:
     for t in range(model.ntendon):
         wrapped = slice(model.tendon_adr[t], model.tendon_adr[t] + model.tendon_num[t])
         of_joints = model.wrap_type[wrapped] == mujoco.mjtWrap.mjWRAP_JOINT
-        names = [model.joint(j).name for j in model.wrap_objid[wrapped][of_joints]]
-        found |= {name: f"the tendon '{model.tendon(t).name}'" for name in names if len(names) > 1}
+        joints = model.wrap_objid[wrapped][of_joints]
+        if len(joints) < 2:
+            continue
+        names = [model.joint(j).name for j in joints]
+        coefficients = model.wrap_prm[wrapped][of_joints]
+        if len(tendon_motors(model, joints[0])) and not any(len(joint_motors(model, j)) for j in joints):
+            ratios = coefficients[1:] / coefficients[0]
+            found |= {
+                name: Mimic(names[0], float(ratio), 0.0)
+                for name, ratio in zip(names[1:], ratios, strict=True)
+            }
+        else:
+            found |= dict.fromkeys(names, f"the tendon '{model.tendon(t).name}'")
+    return found
+
+
+def joint_motors(model: mujoco.MjModel, joint: int) -> np.ndarray:
+    """Return the actuators that act on a joint directly."""
+    of_joint = model.actuator_trntype == mujoco.mjtTrn.mjTRN_JOINT
+    return np.flatnonzero(of_joint & (model.actuator_trnid[:, 0] == joint))
+
+
+def tendon_motors(model: mujoco.MjModel, joint: int) -> dict[int, float]:
+    """Return the actuators whose tendons begin at a joint, each with the generalised force on it per
+    tension: c_0 + Σ c_i²/c_0, as the other joints of the tendon follow (see :func:`_followers`)."""
+    found = {}
+    for a in np.flatnonzero(model.actuator_trntype == mujoco.mjtTrn.mjTRN_TENDON):
+        t = model.actuator_trnid[a, 0]
+        wrapped = slice(model.tendon_adr[t], model.tendon_adr[t] + model.tendon_num[t])
+        of_joints = model.wrap_type[wrapped] == mujoco.mjtWrap.mjWRAP_JOINT
+        joints, coefficients = model.wrap_objid[wrapped][of_joints], model.wrap_prm[wrapped][of_joints]
+        if len(joints) and joints[0] == joint and coefficients[0] != 0.0:
+            found[int(a)] = float(np.abs(np.sum(coefficients**2) / coefficients[0]))
     return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import dexengines
 from dexengines.errors import EngineError
-from dexstack.errors import ConfigError, unknown_name
+from dexstack.errors import ConfigError, check_names
 from dexstack.lazy import Registry, is_own
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ def check_plant(name: str) -> None:
     Raises:
         ConfigError: an unknown plant, or one whose libraries are not installed.
     """
-    if name not in PLANTS:
-        raise unknown_name("plant", name, PLANTS)
+    check_names("plant", [name], PLANTS)
     if is_own(name):
         PLANTS.load(name)
     else:

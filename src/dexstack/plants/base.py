@@ -6,8 +6,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from dexengines.report import Contact as Contact
-from dexengines.report import Patch as Patch
+from dexengines.report import Contact as Contact, Patch as Patch
 
 
 @runtime_checkable

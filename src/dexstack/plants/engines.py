@@ -5,8 +5,5 @@ from __future__ import annotations
 from dexengines import load as load
 from dexengines.batch import rollout as rollout
 from dexengines.errors import EngineError as EngineError
-from dexengines.files import mesh_path as mesh_path
-from dexengines.files import read_model as read_model
-from dexengines.files import repeated_name as repeated_name
-from dexengines.scene import Scene as Scene
-from dexengines.scene import State as State
+from dexengines.files import mesh_path as mesh_path, read_model as read_model, repeated_name as repeated_name
+from dexengines.scene import Scene as Scene, State as State

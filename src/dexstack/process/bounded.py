@@ -1,21 +1,30 @@
-"""Run a generator function in another process with a time limit, where a library may hang or crash."""
+"""Run a generator function in another process with a time limit, where a library may hang or crash.
+
+The limit holds for wall time and for processor time: on a machine that is busy with other programs the
+function gets the same work done, later. A process that uses no processor time hangs.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import io
 import os
+import pickle
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dexstack.errors import ConfigError
+from dexstack.process.orphans import die_with_parent
 
-_REFUSED, _POLL = "refused.txt", 0.05
+IDLE, POLL = 10.0, 0.5
+"""Time without processor time after which a process hangs, and time between two checks [s]."""
 
 
 class Ended(NamedTuple):
@@ -29,82 +38,86 @@ class Ended(NamedTuple):
     """Last line of the process's output if it crashed, otherwise empty."""
 
 
-def bounded(
-    target: str,
-    arrays: Mapping[str, np.ndarray],
-    seconds: float,
-    progress: Callable[[dict[str, np.ndarray]], None] | None = None,
-) -> Ended:
+def bounded(target: str, arrays: Mapping[str, np.ndarray], seconds: float) -> Ended:
     """Run a generator function of arrays that yields dictionaries of arrays.
 
     Args:
         target: ``package.module:function``, called with ``arrays``.
         arrays: argument of the function.
-        seconds: time [s] after which the process is killed; earlier results are kept.
-        progress: called with each result.
+        seconds: wall time and processor time of the process [s] after both of which it is killed;
+            earlier results are kept.
 
     Raises:
         ConfigError: raised by the function.
     """
-    with tempfile.TemporaryDirectory(prefix="dexstack-") as name:
-        folder = Path(name)
-        np.savez(folder / "given.npz", **arrays)
-        command = [sys.executable, "-P", "-m", "dexstack.process.bounded", target, name]
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-        with (folder / "output").open("wb") as output:
-            process = subprocess.Popen(
-                command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
-            )
-        results: list[dict[str, np.ndarray]] = []
-        end, late = time.monotonic() + seconds, False
+    command = [sys.executable, "-P", "-m", "dexstack.process.bounded", target]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    given: bytes | None = pickle.dumps(dict(arrays))
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    late, ended = False, False
+    with subprocess.Popen(command, env=environment, **pipes) as process:
+        work = _Work(process.pid)
         try:
-            while (running := process.poll() is None) and not late:
-                time.sleep(_POLL)
-                late = time.monotonic() > end
-                _collect(folder, results, progress)
-        finally:
-            if running or process.poll() is None:
-                process.kill()
-                process.wait()
-        _collect(folder, results, progress)
-        if (folder / _REFUSED).exists():
-            raise ConfigError((folder / _REFUSED).read_text())
-        fault = ""
-        if not late and process.returncode != 0:
-            lines = (folder / "output").read_text(errors="replace").strip().splitlines()
-            fault = lines[-1] if lines else f"exit code {process.returncode}"
-        return Ended(results, late, fault)
+            while not ended:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    made, said = process.communicate(given, timeout=POLL)
+                    ended = True
+                given = None  # it is sent in the background
+                if not ended and work.is_over(seconds):
+                    late = True
+                    process.kill()
+        except BaseException:
+            process.kill()
+            raise
+    code = 0 if late else process.returncode
+    results = list(_unpickled(made))
+    if results and isinstance(results[-1], ConfigError):
+        raise results[-1]
+    lines = said.decode(errors="replace").strip().splitlines() or [f"exit code {code}"]
+    return Ended(results, late, lines[-1] if code else "")
 
 
-def _collect(
-    folder: Path,
-    results: list[dict[str, np.ndarray]],
-    progress: Callable[[dict[str, np.ndarray]], None] | None,
-) -> None:
-    while (file := folder / f"{len(results)}.npz").exists():
-        with np.load(file) as found:
-            results.append(dict(found))
-        if progress is not None:
-            progress(results[-1])
+class _Work:
+    """Wall time and processor time of a process from now on."""
+
+    def __init__(self, pid: int) -> None:
+        self._stat = Path(f"/proc/{pid}/stat")
+        self._begin = self._active = time.monotonic()
+        self._used = 0.0
+
+    def is_over(self, seconds: float) -> bool:
+        """Return whether both exceed ``seconds`` [s], or the first does and the process hangs."""
+        now = time.monotonic()
+        try:
+            fields = self._stat.read_text(errors="replace").rpartition(")")[2].split()
+            used = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        except (OSError, IndexError, ValueError):  # another system
+            used = np.inf
+        if used > self._used:
+            self._used, self._active = used, now
+        return now - self._begin > seconds and (used > seconds or now - self._active > IDLE)
 
 
-def _main(target: str, name: str) -> None:
-    import importlib
+def _unpickled(content: bytes) -> Iterator[Any]:
+    """Yield the objects of a stream that may be cut short."""
+    stream = io.BytesIO(content)
+    with contextlib.suppress(EOFError, pickle.UnpicklingError):
+        while True:
+            yield pickle.load(stream)
 
-    from dexstack.process.orphans import die_with_parent
 
+def _main(target: str) -> None:
     die_with_parent()
-    folder, (module, function) = Path(name), target.split(":")
-    with np.load(folder / "given.npz") as found:
-        given = dict(found)
-    try:
-        for k, arrays in enumerate(getattr(importlib.import_module(module), function)(given)):
-            np.savez(folder / "partial.npz", **arrays)
-            (folder / "partial.npz").rename(folder / f"{k}.npz")
-    except ConfigError as error:
-        (folder / "partial.txt").write_text(str(error))
-        (folder / "partial.txt").rename(folder / _REFUSED)
+    (module, function), given = target.split(":"), pickle.load(sys.stdin.buffer)
+    with os.fdopen(os.dup(1), "wb") as results:
+        os.dup2(2, 1)  # what libraries print is not part of the results
+        try:
+            for arrays in getattr(importlib.import_module(module), function)(given):
+                pickle.dump(dict(arrays), results)
+                results.flush()
+        except ConfigError as error:
+            pickle.dump(error, results)
 
 
 if __name__ == "__main__":
-    _main(*sys.argv[1:])
+    _main(sys.argv[1])

@@ -18,9 +18,7 @@ import scipy.linalg  # noqa: F401  JAX loads LAPACK from it when it reads an exe
 from jax.experimental import serialize_executable
 from jax.experimental.compilation_cache import compilation_cache
 
-from dexengines.compilation import OPTIONS
-from dexengines.compilation import compiler_options as compiler_options
-from dexengines.compilation import jit as jit
+from dexengines.compilation import OPTIONS, compiler_options as compiler_options, jit as jit
 from dexstack.process.kept import cache_folder, digest, read_kept, sources, usable, write_kept
 
 

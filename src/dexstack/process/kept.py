@@ -22,9 +22,7 @@ from typing import Any
 import numpy as np
 
 from dexengines import cache
-from dexengines.cache import KEPT as KEPT
-from dexengines.cache import evict_unused
-from dexengines.cache import sources as sources
+from dexengines.cache import KEPT as KEPT, evict_unused, sources as sources
 
 _NOTED = 24 * 3600.0
 """Period at which the last use of a file is noted [s]."""

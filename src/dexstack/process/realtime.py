@@ -45,6 +45,14 @@ def drop_realtime() -> None:
         _every_thread(os.SCHED_OTHER, 0)
 
 
+def set_niceness(niceness: int) -> None:
+    """Give every thread of this process a niceness, from -20 (first) to 19; does nothing where that is
+    not permitted."""
+    for thread in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.setpriority(os.PRIO_PROCESS, int(thread.name), niceness)
+
+
 def _every_thread(policy: int, priority: int) -> None:
     for thread in Path("/proc/self/task").iterdir():
         with contextlib.suppress(ProcessLookupError):  # the thread has ended

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import mujoco
@@ -10,6 +11,7 @@ import trimesh
 
 from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import rotation_matrix
+from dexstack.model.scene import JointLayout
 from dexstack.report.colours import Patches
 from dexstack.report.gate import Gate
 from dexstack.report.render import mesh_of
@@ -73,6 +75,11 @@ class Canvas:
         """Stop serving."""
         self.server.stop()
 
+    def show_state(self, q: np.ndarray, pose_WO: np.ndarray) -> None:
+        """Show a robot's scene with joints at ``q`` (N,) [rad, m] and the object at a pose (7,)."""
+        self._data.qpos[:] = np.concatenate([JointLayout(self._model).coordinates(q), pose_WO])
+        self.show_bodies()
+
     def show_bodies(self) -> None:
         """Show the bodies at their poses in the data."""
         mujoco.mj_kinematics(self._model, self._data)
@@ -127,20 +134,23 @@ def body_meshes(model: mujoco.MjModel) -> dict[int, list[tuple[tuple[int, int, i
     }
 
 
+def _capsule(size: np.ndarray) -> trimesh.Trimesh:
+    capsule = trimesh.creation.capsule(radius=size[0], height=2 * size[1], count=[_ROUND, _ROUND])
+    return capsule.apply_translation(-capsule.bounds.mean(axis=0))
+
+
+_SHAPES: Mapping[int, Callable[[np.ndarray], trimesh.Trimesh]] = {
+    _GEOM.mjGEOM_BOX: lambda size: trimesh.creation.box(extents=2 * size),
+    _GEOM.mjGEOM_SPHERE: lambda size: trimesh.creation.icosphere(subdivisions=2, radius=size[0]),
+    _GEOM.mjGEOM_ELLIPSOID: lambda size: trimesh.creation.icosphere(subdivisions=2).apply_scale(size),
+    _GEOM.mjGEOM_CYLINDER: lambda size: trimesh.creation.cylinder(size[0], 2 * size[1], sections=_ROUND),
+    _GEOM.mjGEOM_CAPSULE: _capsule,
+}
+"""Meshes of geoms by their kind, from their sizes [m]."""
+
+
 def _mesh(model: mujoco.MjModel, g: int) -> trimesh.Trimesh | None:
     """Return one geom in its own frame; None for planes and other kinds."""
-    kind, size = model.geom_type[g], model.geom_size[g]
-    if kind == _GEOM.mjGEOM_BOX:
-        return trimesh.creation.box(extents=2 * size)
-    if kind == _GEOM.mjGEOM_SPHERE:
-        return trimesh.creation.icosphere(subdivisions=2, radius=size[0])
-    if kind == _GEOM.mjGEOM_ELLIPSOID:
-        return trimesh.creation.icosphere(subdivisions=2).apply_scale(size)
-    if kind == _GEOM.mjGEOM_CYLINDER:
-        return trimesh.creation.cylinder(radius=size[0], height=2 * size[1], sections=_ROUND)
-    if kind == _GEOM.mjGEOM_CAPSULE:
-        capsule = trimesh.creation.capsule(radius=size[0], height=2 * size[1], count=[_ROUND, _ROUND])
-        return capsule.apply_translation(-capsule.bounds.mean(axis=0))
-    if kind == _GEOM.mjGEOM_MESH:
+    if (kind := int(model.geom_type[g])) == _GEOM.mjGEOM_MESH:
         return trimesh.Trimesh(*mesh_of(model, g), process=False)
-    return None
+    return _SHAPES[kind](model.geom_size[g]) if kind in _SHAPES else None

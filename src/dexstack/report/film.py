@@ -77,13 +77,17 @@ class Artist:
         self.font = ImageFont.load_default(round(camera.height / 19))
         self.layout = JointLayout(scene)
 
-    def frame(self, q: np.ndarray, pose_WO: np.ndarray, goal_WO: np.ndarray, t: float) -> Image.Image:
-        """Return the picture of joint positions (N,), object pose (7,) and goal (7,) at time t [s]."""
+    def picture(self, q: np.ndarray, pose_WO: np.ndarray) -> np.ndarray:
+        """Return the picture (height, width, 3) uint8 of joint positions (N,) and object pose (7,)."""
         data = mujoco.MjData(self.scene)
         data.qpos[:] = np.concatenate([self.layout.coordinates(q), pose_WO])
         mujoco.mj_kinematics(self.scene, data)
         mujoco.mj_comPos(self.scene, data)
-        image = Image.fromarray(self.renderer.render(data))
+        return self.renderer.render(data)
+
+    def frame(self, q: np.ndarray, pose_WO: np.ndarray, goal_WO: np.ndarray, t: float) -> Image.Image:
+        """Return :meth:`picture` with the goal (7,), time t [s], yaw and error."""
+        image = Image.fromarray(self.picture(q, pose_WO))
         for outline in self.outlines:
             self._lines(image, outline.segments(self.camera, goal_WO))
         self._caption(image, pose_WO, goal_WO, t)

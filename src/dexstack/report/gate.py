@@ -54,8 +54,7 @@ class Gate:
 
         def answer(connection: Any, request: Any) -> Any:
             port = connection.local_address[1]
-            why = self.allows(request.path, request.headers, port)
-            if why:
+            if why := self.allows(request.path, request.headers, port):
                 self.refused += 1
                 return Response(http.HTTPStatus.FORBIDDEN, "FORBIDDEN", Headers(), (why + "\n").encode())
             response = inner(connection, request)

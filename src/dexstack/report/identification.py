@@ -11,10 +11,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.spatial.transform import Rotation
 
-from dexstack.errors import writing
 from dexstack.report.figure import save_figure
-from dexstack.report.run_page import chart, write_charts
-from dexstack.report.run_page import picture as embedded
+from dexstack.report.run_page import chart, picture as embedded, write_charts
 
 BELIEVED, FITTED = "#7a7a7a", "#1f5fa8"
 NAMES = "measured", "as believed", "fitted"
@@ -120,9 +118,7 @@ def write_identification_page(
     }
     axes |= {f"{name} [rad]": {k: x[:, i] for k, x in lines.items()} for i, name in enumerate(joint_names)}
     charts = [chart(label, t, curves, dashed=NAMES[1:2]) for label, curves in axes.items()]
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return write_charts(path, charts, title, _head(rows, picture))
+    return write_charts(path, charts, title, _head(rows, picture))
 
 
 def _turns(first: np.ndarray, quats: np.ndarray) -> np.ndarray:

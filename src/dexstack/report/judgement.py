@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dexstack.errors import writing
+from dexstack.files import write_text
 
 _STYLE = """body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:75em;padding:0 1em}
 table{border-collapse:collapse;margin:1em 0}
@@ -19,6 +19,7 @@ figcaption{font-size:13px}"""
 COLUMNS = (
     *("cell", "n", "success [%]", "95 % interval", "goals/min", "in a row"),
     *("drop", "servo trip", "plant failure", "stuck", "timeout"),
+    *("at goals' ends [mm]", "at goals' ends [rad]"),
     *("deepest [mm]", "deeper than 2 mm [%]", "processor time p50/p99 [ms]"),
 )
 
@@ -26,7 +27,7 @@ COLUMNS = (
 def cells_of(row: Mapping[str, Any]) -> list[str]:
     """Return the texts of :data:`COLUMNS` for the row of a cell."""
     low, high = row["success_interval"]
-    depth, solve = row["depth_m"], row["solve_s"]
+    depth, solve, ends = row["depth_m"], row["solve_s"], row["at_goal_ends"]
     return [
         " · ".join(row[name] for name in ("task", "plant", "world", "perception")),
         str(row["trials"]),
@@ -35,6 +36,8 @@ def cells_of(row: Mapping[str, Any]) -> list[str]:
         f"{row['goals_per_minute']:.1f}",
         f"{row['goals_in_a_row']['mean']:.1f}",
         *(str(row["ends"][end]) for end in COLUMNS[6:11]),
+        f"{1e3 * ends['position_m']:.1f}",
+        f"{ends['orientation_rad']:.2f}",
         f"{1e3 * depth['deepest']:.1f}",
         f"{100 * depth['share_deeper_than_2_mm']:.1f}",
         f"{1e3 * solve['p50']:.2f} / {1e3 * solve['p99']:.2f}",
@@ -68,7 +71,5 @@ def write_judgement(path: Path, results: Mapping[str, Any], films: Sequence[tupl
         f"<p>Protocol and code: <code>{results['hash']}</code></p>"
         f"{'<h2>Failures</h2>' if shown else ''}{shown}</html>"
     )
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(page)
+    write_text(path, page)
     return path

@@ -41,8 +41,7 @@ def write_learning_plot(path: Path, steps: np.ndarray, curves: Mapping[str, np.n
         ax.plot(steps, mean, color="#d61e82", marker="o", label=f"mean of {len(values)}, 95 % interval")
         if np.isfinite(half).all():
             ax.fill_between(steps, mean - half, mean + half, color="#d61e82", alpha=0.2)
-        ax.set_ylabel(label)
-        ax.set_ylim(bottom=0.0)
+        ax.set(ylabel=label, ylim=(0.0, None))
         ax.grid(alpha=0.3)
     axes[0].set_title(title, fontsize="medium", loc="left")
     axes[0].legend(fontsize="small")

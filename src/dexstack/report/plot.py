@@ -12,6 +12,12 @@ from dexstack.geometry.rotations import geodesic_angle, yaw_of
 from dexstack.report.figure import save_figure
 
 TOLERANCE = 0.1
+LABELS = (
+    "yaw [°]",
+    "3-D orientation\nerror [rad]",
+    "distance from the\ngoal position [mm]",
+    "MPC solve [ms]",
+)
 
 
 def curves(recording: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -47,16 +53,14 @@ def write_plot(path: Path, recording: Mapping[str, np.ndarray], tolerance: float
     axes = figure.subplots(4 if timed else 3, 1, sharex=True)
     axes[0].plot(t, np.degrees(goal_yaw), "--", color="#d61e82", label="goal")
     axes[0].plot(t, np.degrees(yaw), color="#1f5fa8", label="object")
-    axes[0].set_ylabel("yaw [°]")
     axes[0].legend(loc="lower right")
     axes[1].plot(t, found["error"], color="#1f5fa8")
     axes[1].axhspan(0.0, tolerance, color="#3a9d5d", alpha=0.2, label=f"reached: below {tolerance:g} rad")
-    axes[1].set_ylabel("3-D orientation\nerror [rad]")
     axes[1].legend(loc="upper right")
     axes[2].plot(t, 1e3 * found["distance"], color="#1f5fa8")
-    axes[2].set_ylabel("distance from the\ngoal position [mm]")
-    for ax in axes[1:3]:
-        ax.set_ylim(bottom=0.0)
+    for ax, label in zip(axes, LABELS, strict=False):
+        ax.set(ylabel=label, ylim=(None if ax is axes[0] else 0.0, None))
+        ax.grid(alpha=0.3)
     if timed:
         solve_t, solve_s = (np.asarray(recording[name], float) for name in ("solve_t", "solve_s"))
         solve_ms = 1e3 * solve_s
@@ -64,10 +68,7 @@ def write_plot(path: Path, recording: Mapping[str, np.ndarray], tolerance: float
         rate = (len(solve_t) - 1) / (solve_t[-1] - solve_t[0]) if len(solve_t) > 1 else np.nan
         axes[3].plot(solve_t, solve_ms, ".", markersize=3, color="#1f5fa8")
         axes[3].set_ylim(0.0, 1.3 * max(p99, 1e-3))
-        axes[3].set_ylabel("MPC solve [ms]")
         title = f"p50 {p50:.2f} ms, p99 {p99:.2f} ms, {rate:.0f} solves per second"
         axes[3].set_title(title, fontsize="small", loc="right")
     axes[-1].set_xlabel("time [s]")
-    for ax in axes:
-        ax.grid(alpha=0.3)
     return save_figure(figure, path)

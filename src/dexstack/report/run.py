@@ -15,6 +15,15 @@ from dexstack.report.plot import TOLERANCE, write_plot
 from dexstack.report.run_page import write_page
 
 REQUIRED = ("t", "q", "pose_WO", "goal_WO")
+SHAPES = {
+    "t": ("K",),
+    "q": ("K", "N"),
+    "pose_WO": ("K", 7),
+    "goal_WO": ("K", 7),
+    "solve_s": ("M",),
+    "solve_t": ("M",),
+}
+"""Shapes of the arrays that are drawn; the letters stand for any size, the same in all of them."""
 
 
 def write_run(
@@ -81,16 +90,39 @@ def draw_run(
 
 
 def _check(recording: Mapping[str, np.ndarray]) -> None:
-    missing = [name for name in REQUIRED if name not in recording]
-    if missing:
+    if missing := [name for name in REQUIRED if name not in recording]:
         raise ConfigError(f"the recording has no '{missing[0]}'; a run needs {', '.join(REQUIRED)}")
+    if np.shape(recording["t"]) == (0,):
+        return
+    sizes: dict[str, int] = {}
+    for name, expected in SHAPES.items():
+        timed = "solve_s" in recording
+        array = np.asarray(recording.get(name, recording["t"]))
+        if (name.startswith("solve") and not timed) or (name == "goal_WO" and array.shape == (7,)):
+            continue
+        fits = len(array.shape) == len(expected) and all(
+            n == (size if isinstance(size, int) else sizes.setdefault(size, n))
+            for n, size in zip(array.shape, expected, strict=True)
+        )
+        if not fits or array.dtype.kind not in "fiu":
+            wanted = ", ".join(str(sizes.get(size, size)) for size in expected)
+            raise ConfigError(
+                f"'{name}' of the recording must be numbers of shape ({wanted}), got {array.dtype} of shape "
+                f"{array.shape}"
+            )
 
 
 def _finite_samples(recording: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the finite samples; a plant that diverged leaves others."""
     per_sample = [
         *REQUIRED,
-        *(name for name in ("q_command", "contacts") if len(recording.get(name, ())) == len(recording["t"])),
+        *(
+            name
+            for name, like in (("q_command", "q"), ("contacts", "t"))
+            if name in recording
+            and np.shape(recording[name]) == np.shape(recording[like])
+            and np.asarray(recording[name]).dtype.kind in "fiu"
+        ),
     ]
     arrays = {
         name: np.asarray(recording[name], float)
@@ -99,6 +131,7 @@ def _finite_samples(recording: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
     }
     arrays["goal_WO"] = np.broadcast_to(arrays["goal_WO"], (len(arrays["t"]), 7))
     if "solve_s" in arrays:
-        arrays.setdefault("solve_t", arrays["t"])
+        timed = np.column_stack([arrays.get("solve_t", arrays["t"]), arrays["solve_s"]])
+        arrays["solve_t"], arrays["solve_s"] = timed[np.isfinite(timed).all(axis=1)].T
     keep = np.isfinite(np.column_stack([arrays[name] for name in REQUIRED])).all(axis=1)
     return {name: array[keep] if name in per_sample else array for name, array in arrays.items()}

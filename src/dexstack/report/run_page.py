@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dexstack.files import write_text
 from dexstack.report.plot import TOLERANCE, curves
 
 DIGITS = 5
@@ -142,7 +143,7 @@ def write_page(
 def write_charts(path: Path, charts: Sequence[Mapping[str, Any]], title: str, head: str = "") -> Path:
     """Write a page of diagrams from :func:`chart` below ``head``, HTML."""
     data = json.dumps(charts, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
-    path.write_text(_PAGE % {"title": html.escape(title), "head": head, "data": data}, encoding="utf-8")
+    write_text(path, _PAGE % {"title": html.escape(title), "head": head, "data": data})
     return path
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import mujoco
 import numpy as np
 
+from dexstack.geometry.rotations import quaternion_of
 from dexstack.plants.base import Contact, Patch
 from dexstack.report.canvas import Canvas
 from dexstack.report.colours import Patches, force_arrows, patch_triangles
@@ -51,7 +52,7 @@ class SceneViewer(Canvas):
                 cell_size=side / 40.0,
                 section_size=side / 8.0,
                 position=self._data.geom_xpos[g],
-                wxyz=_quaternion(self._data.geom_xmat[g]),
+                wxyz=quaternion_of(self._data.geom_xmat[g]),
             )
         camera = self.server.initial_camera
         camera.position, camera.look_at = tuple(centre + extent * np.array([0.7, -1.0, 0.6])), tuple(centre)
@@ -84,9 +85,3 @@ class SceneViewer(Canvas):
         if (engine, said) != self._shown:
             self._shown = engine, said
             self.engine_menu.value, self.message.content = engine, said
-
-
-def _quaternion(R: np.ndarray) -> np.ndarray:
-    quat = np.empty(4)
-    mujoco.mju_mat2Quat(quat, R)
-    return quat

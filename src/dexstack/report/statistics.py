@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -13,26 +13,13 @@ Z95 = 1.959963984540054
 
 def times(seconds: Iterable[float]) -> dict[str, float | int | None]:
     """Return durations [s] as ``{p50, p99, mean, n}`` of the finite samples; null without samples."""
-    x = _finite(seconds)
-    if not x.size:
-        return {"p50": None, "p99": None, "mean": None, "n": 0}
-    p50, p99 = np.percentile(x, [50, 99])
-    return {"p50": float(p50), "p99": float(p99), "mean": float(x.mean()), "n": x.size}
+    return _described(seconds, p50=np.median, p99=lambda x: np.percentile(x, 99), mean=np.mean)
 
 
 def errors(values: Iterable[float]) -> dict[str, float | int | None]:
     """Return error magnitudes as ``{mean, std, median, max, n}`` of the finite samples; null without
     samples."""
-    x = _finite(values)
-    if not x.size:
-        return {"mean": None, "std": None, "median": None, "max": None, "n": 0}
-    return {
-        "mean": float(x.mean()),
-        "std": float(x.std()),
-        "median": float(np.median(x)),
-        "max": float(x.max()),
-        "n": x.size,
-    }
+    return _described(values, mean=np.mean, std=np.std, median=np.median, max=np.max)
 
 
 def wilson(successes: int, n: int) -> tuple[float, float]:
@@ -45,6 +32,9 @@ def wilson(successes: int, n: int) -> tuple[float, float]:
     return max(0.0, float((centre - half) / (1 + z2 / n))), min(1.0, float((centre + half) / (1 + z2 / n)))
 
 
-def _finite(values: Iterable[float]) -> Any:
+def _described(
+    values: Iterable[float], **measures: Callable[[np.ndarray], Any]
+) -> dict[str, float | int | None]:
     x = np.asarray(values if hasattr(values, "__len__") else list(values), float).ravel()
-    return x[np.isfinite(x)]
+    x = x[np.isfinite(x)]
+    return {name: float(of(x)) if x.size else None for name, of in measures.items()} | {"n": x.size}

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dexstack.report.figure import save_figure
+from dexstack.report.plot import LABELS
 
 COLOURS = ("#1f5fa8", "#d61e82", "#3a9d5d", "#c77700", "#6b4ea0", "#7a7a7a")
 
@@ -49,13 +50,11 @@ def write_trials_plot(
         turn.plot(t, orientation, label=None if known else label, **style)
         shift.plot(t, 1e3 * np.asarray(position), **style)
     turn.set_title(title, fontsize="medium", loc="left")
-    turn.set_ylabel("3-D orientation\nerror [rad]")
     turn.legend(loc="upper right", fontsize="small")
-    shift.set_ylabel("distance from the\ngoal position [mm]")
-    shift.set_xlabel("time [s]   (dashed: failed)")
-    for ax in (turn, shift):
+    for ax, label in zip((turn, shift), LABELS[1:], strict=False):
+        ax.set(ylabel=label, ylim=(0.0, None))
         ax.grid(alpha=0.3)
-        ax.set_ylim(bottom=0.0)
+    shift.set_xlabel("time [s]   (dashed: failed)")
     return save_figure(figure, path)
 
 
@@ -73,8 +72,7 @@ def write_heat_map(
     for (i, j), value in np.ndenumerate(share):
         label = f"{100 * value:.0f}" if np.isfinite(value) else ""
         ax.text(j, i, label, ha="center", va="center", fontsize="small")
-    ax.set_xticks(range(len(columns)), columns)
-    ax.set_yticks(range(len(rows)), rows)
+    ax.set(xticks=range(len(columns)), xticklabels=columns, yticks=range(len(rows)), yticklabels=rows)
     ax.set_title(f"{title} [%]", fontsize="medium", loc="left")
     return save_figure(figure, path)
 
@@ -103,9 +101,7 @@ def write_survival(path: Path, counts: Sequence[int], title: str) -> Path:
     for (label, x), colour in zip(PUBLISHED.items(), ("#d61e82", "#3a9d5d", "#c77700"), strict=True):
         ax.axvline(x, color=colour, ls="--", lw=1.0, label=label)
     ax.set_title(title, fontsize="medium", loc="left")
-    ax.set_xlabel("goals in a row")
-    ax.set_ylabel("share of trials with at least as many")
-    ax.set_ylim(0.0, 1.05)
+    ax.set(xlabel="goals in a row", ylabel="share of trials with at least as many", ylim=(0.0, 1.05))
     ax.grid(alpha=0.3)
     ax.legend(loc="upper right", fontsize="small")
     return save_figure(figure, path)

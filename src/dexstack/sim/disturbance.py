@@ -26,6 +26,3 @@ class Pushes:
         angle, twist = rng.uniform(-np.pi, np.pi), plant.twist_WO
         twist[:2] += self.push_speed * np.array([np.cos(angle), np.sin(angle)])
         plant.reset(plant.joint_position, plant.pose_WO, np.concatenate([plant.joint_velocity, twist]))
-
-
-NONE = Pushes()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dexstack.control.params import PlannerParams
-from dexstack.sim.simulation import Simulation
+from dexstack.sim.simulation import Simulation, Until
 from dexstack.sim.trial import Trial, run_trial
 from dexstack.tasks.base import NOMINAL_WORLD, Goal, Task, World
 from dexstack.tasks.controller import make_controller
@@ -43,7 +43,7 @@ class Loop(Simulation):
         *,
         goals: Iterator[Goal] | None = None,
         measured_latency: bool = False,
-        until_reached: bool = False,
+        until: Until = "time",
     ) -> Trial:
         """Run the k-th trial of the task, see :func:`~dexstack.sim.trial.run_trial`.
 
@@ -58,5 +58,5 @@ class Loop(Simulation):
             seed + k,
             self.task.seconds() if seconds is None else seconds,
             measured_latency=measured_latency,
-            until_reached=until_reached,
+            until=until,
         )

@@ -1,8 +1,10 @@
-"""Simulated pose sensor: delay, noise, a drifting clock, and outages."""
+"""Simulated pose sensors: delay, noise, a drifting clock, and outages; or pictures of a simulated
+camera."""
 
 from __future__ import annotations
 
 import collections
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -11,17 +13,41 @@ import numpy as np
 from dexstack.config import param
 from dexstack.geometry.rotations import quaternion_product
 from dexstack.perception.clock import DeviceClock
+from dexstack.perception.se3 import Transform, between
 
 JITTERS = 8.0
 """Largest jitter considered, in standard deviations."""
 CLOCK_START = 1000.0
 """Reading of the camera's clock when a trial begins [s]."""
+SOURCES = ("errors", "camera")
+"""Sources of measured poses."""
+
+
+class Measured(NamedTuple):
+    """A measured object pose."""
+
+    pose_WO: np.ndarray
+    """(7,)"""
+    deviation: tuple[float, float]
+    """Claimed standard deviations of position [m] and rotation [rad]."""
+
+
+Look = Callable[[float], tuple[np.ndarray, np.ndarray]]
+"""True object pose (7,) and joint positions (N,) [rad, m] at a time relative to a picture [s]."""
+Measure = Callable[[Look], Measured | None]
+"""Measurement of a picture; None if no pose is found in it."""
 
 
 @dataclass(frozen=True)
 class PoseSensor:
     """Errors of the object pose that a controller gets."""
 
+    pose_source: str = param(
+        "errors",
+        "measured poses: errors (the following), or camera (pictures, by the parameters of the nodes camera "
+        "and pose_estimator)",
+        choices=SOURCES,
+    )
     pose_delay: float = param(
         0.0, "smallest age of object pose and joint angles when the controller gets them [s]", 0.0, 1.0
     )
@@ -41,19 +67,45 @@ class PoseSensor:
     pose_noise_rotation: float = param(
         0.0, "standard deviation of each component of the object's rotation vector [rad]", 0.0, 1.0
     )
+    pose_noise_time: float = param(
+        0.0,
+        "time constant with which that noise is correlated; 0: independent in every picture [s]",
+        0.0,
+        60.0,
+    )
 
-    def measure(self, pose_WO: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return a noisy copy of pose (7,); without noise an exact one, and nothing is drawn."""
-        measured = np.array(pose_WO)
-        if self.pose_noise_position > 0.0:
-            measured[:3] += rng.normal(0.0, self.pose_noise_position, 3)
-        if self.pose_noise_rotation > 0.0:
-            half = rng.normal(0.0, self.pose_noise_rotation, 3) / 2
-            angle = np.linalg.norm(half)
-            measured[3:] = quaternion_product(
-                measured[3:], np.concatenate([[np.cos(angle)], np.sinc(angle / np.pi) * half])
-            )
-        return measured
+    @property
+    def deviation(self) -> tuple[float, float]:
+        """The standard deviations that it claims: the true ones [m, rad]."""
+        return self.pose_noise_position, self.pose_noise_rotation
+
+    def begin(self, period: float, rng: np.random.Generator) -> Measure:
+        """Return the measurement of one trial: noisy copies of poses; without noise exact ones, and
+        nothing is drawn.
+
+        The noise is a first-order autoregressive process of the stated spread, from its first value on.
+        """
+        kept = np.exp(-period / self.pose_noise_time) if self.pose_noise_time > 0.0 else 0.0
+        errors: list[np.ndarray | None] = [None, None]
+
+        def drawn(k: int) -> np.ndarray:
+            error, last = rng.normal(0.0, self.deviation[k], 3), errors[k]
+            errors[k] = error if last is None else kept * last + np.sqrt(1.0 - kept * kept) * error
+            return errors[k]
+
+        def measure(look: Look) -> Measured:
+            measured = np.array(look(0.0)[0])
+            if self.pose_noise_position > 0.0:
+                measured[:3] += drawn(0)
+            if self.pose_noise_rotation > 0.0:
+                half = drawn(1) / 2
+                angle = np.linalg.norm(half)
+                measured[3:] = quaternion_product(
+                    measured[3:], np.concatenate([[np.cos(angle)], np.sinc(angle / np.pi) * half])
+                )
+            return Measured(measured, self.deviation)
+
+        return measure
 
 
 @runtime_checkable
@@ -66,8 +118,13 @@ class Sensor(Protocol):
     pose_outage: float
     pose_outage_interval: float
 
-    def measure(self, pose_WO: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return the measured pose (7,) of a true one."""
+    def begin(self, period: float, rng: np.random.Generator) -> Measure:
+        """Return the measurement of one trial.
+
+        Args:
+            period: time between two pictures [s].
+            rng: source of all that it draws.
+        """
 
 
 class Sample(NamedTuple):
@@ -79,6 +136,10 @@ class Sample(NamedTuple):
     """(N,) joint positions at its stamp [rad, m]."""
     q_now: np.ndarray
     """(N,) joint positions now; ``q`` itself if the picture is of this moment."""
+    exposed: tuple[np.ndarray, np.ndarray]
+    """True pose (7,) and joint positions (N,) when the picture was taken, which no controller gets."""
+    deviation: tuple[float, float] = (0.0, 0.0)
+    """Claimed standard deviations of the pose's position [m] and rotation [rad]."""
 
 
 class PoseStream:
@@ -96,6 +157,7 @@ class PoseStream:
             dt: time between two calls of :meth:`note` [s].
         """
         self._sensor, self._period, self._dt, self._rng = sensor, period, dt, rng
+        self._measure = sensor.begin(period, rng)
         self._clock = DeviceClock(lambda: self._now, lambda: self._now, sensor.pose_delay)
         kept = 2 + round((sensor.pose_delay + sensor.pose_jitter * JITTERS + 2.0 * period) / dt)
         self._noted: collections.deque[tuple[np.ndarray, np.ndarray]] = collections.deque(maxlen=kept)
@@ -132,8 +194,11 @@ class PoseStream:
         if self._out_from <= t:
             return None
         stamp = self._clock.system_time(CLOCK_START + t * (1.0 + 1e-6 * self._sensor.pose_drift))
-        pose_WO = self._sensor.measure(self._at(taken)[0], self._rng)
-        return Sample(pose_WO, self._joints_at(stamp), self._noted[-1][1])
+        found = self._measure(lambda later: self._state_at(t + later))
+        if found is None:
+            return None
+        q_then = self._state_at(stamp)[1]
+        return Sample(found.pose_WO, q_then, self._noted[-1][1], self._state_at(t), found.deviation)
 
     def _next_arrival(self) -> float:
         jitter = self._sensor.pose_jitter
@@ -143,12 +208,15 @@ class PoseStream:
         s = self._sensor
         return t + self._rng.exponential(s.pose_outage_interval) if s.pose_outage > 0.0 else np.inf
 
-    def _joints_at(self, t: float) -> np.ndarray:
-        """Return the interpolated joint positions (N,) at a time [s], clipped to the times known."""
+    def _state_at(self, t: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the interpolated pose (7,) and joint positions (N,) at a time [s], clipped to the times
+        known."""
         at = min(max(t / self._dt, 0.0), float(self._moment))
         first = int(at + 1e-6)
         share = at - first
-        before = self._at(first)[1]
+        pose_WO, q = self._at(first)
         if abs(share) < 1e-6:
-            return before
-        return before + share * (self._at(first + 1)[1] - before)
+            return pose_WO, q
+        next_WO, next_q = self._at(first + 1)
+        X_WO = between(Transform.of_pose(pose_WO), Transform.of_pose(next_WO), share)
+        return X_WO.pose, q + share * (next_q - q)

@@ -4,8 +4,9 @@ latency modelled."""
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,39 +18,30 @@ from dexstack.tasks.judge import Judge
 
 if TYPE_CHECKING:
     from dexstack.sim.loop import Loop
+    from dexstack.sim.simulation import Until
 
 
-@dataclass
-class Recording:
-    """Samples of one trial, one per plan, with the names of the graph's recordings."""
+class Recording(defaultdict[str, list[Any]]):
+    """Samples of one trial, one per plan, with the names of the graph's recordings and these:
 
-    t: list[float] = field(default_factory=list)
-    pose_WO: list[np.ndarray] = field(default_factory=list)
-    twist_WO: list[np.ndarray] = field(default_factory=list)
-    q: list[np.ndarray] = field(default_factory=list)
-    qd: list[np.ndarray] = field(default_factory=list)
-    q_command: list[np.ndarray] = field(default_factory=list)
-    """NaN after the servo has tripped: no target is then in force, and none must be learned from."""
-    goal_WO: list[np.ndarray] = field(default_factory=list)
-    error: list[float] = field(default_factory=list)
-    """Orientation error [rad]."""
-    position_error: list[float] = field(default_factory=list)
-    status: list[int] = field(default_factory=list)
-    contacts: list[int] = field(default_factory=list)
-    detect_s: list[float] = field(default_factory=list)
-    solve_s: list[float] = field(default_factory=list)
-    """CPU time of detection, prediction and solve."""
-    latency: list[float] = field(default_factory=list)
-    """From the pose to the command that answers it [s]."""
+    ``torque`` in force when the sample came [N m]; ``q_command``, NaN after the servo has tripped, since
+    no target is then in force and none must be learned from; ``goal_number`` of the goal that is pursued,
+    from 0; ``error`` of orientation [rad] and ``position_error`` [m]; ``detect_s``, and ``solve_s`` with
+    detection and prediction, processor time [s]; ``latency`` from the pose to the command that answers
+    it [s].
+    """
+
+    def __init__(self) -> None:
+        super().__init__(list)
 
     def add(self, **row: Any) -> None:
         """Append one sample."""
         for name, value in row.items():
-            getattr(self, name).append(value)
+            self[name].append(value)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return every name as an array over the samples."""
-        return {name: np.asarray(getattr(self, name)) for name in self.__dataclass_fields__}
+        return {name: np.asarray(values) for name, values in self.items()}
 
 
 @dataclass(frozen=True)
@@ -103,7 +95,7 @@ def run_trial(
     seconds: float,
     *,
     measured_latency: bool = False,
-    until_reached: bool = False,
+    until: Until = "time",
 ) -> Trial:
     """Run a loop's task once, see :class:`~dexstack.sim.simulation.Rollout`; the command that
     answers a pose reaches the servo ``latency`` [s] later.
@@ -114,12 +106,14 @@ def run_trial(
     """
     begin, task, controller = time.perf_counter(), loop.task, loop.controller
     controller.reset()
-    rollout = loop.rollout(goals, seed, seconds, hold=controller.hold, until_reached=until_reached)
+    rollout = loop.rollout(goals, seed, seconds, hold=controller.hold, until=until)
     record, judge = Recording(), rollout.judge
     for t, sample, actual in rollout.sights():
         late, target = _plan(loop, t, sample, judge.goal, record, measured_latency)
         record.add(
             pose_WO=actual,
+            torque=rollout.torque,
+            goal_number=judge.number,
             twist_WO=loop.plant.twist_WO,
             error=task.orientation_error(actual, judge.goal),
             position_error=task.position_error(actual, judge.goal),
@@ -135,7 +129,7 @@ def _plan(
     """Plan from one sample of the sensor; return the latency of its command [s], and the command or
     None."""
     wall = time.perf_counter()
-    seen = Measurement(sample.pose_WO, sample.q, t, sample.q_now)
+    seen = Measurement(sample.pose_WO, sample.q, t, sample.q_now, deviation=sample.deviation)
     answer = loop.controller.answer(seen, goal.pose_WO)
     plan = answer.plan
     late = time.perf_counter() - wall if measured_latency else loop.timing.latency
@@ -156,7 +150,7 @@ def _plan(
 
 def _conclude(loop: Loop, judge: Judge, record: Recording, wall_s: float) -> Trial:
     task, goal, pose_WO = loop.task, judge.goal, np.array(loop.plant.pose_WO)
-    outcome = judge.outcome(record.t[-1], pose_WO)
+    outcome = judge.outcome(record["t"][-1], pose_WO)
     return Trial(
         goal=goal,
         reached_at=outcome.reached_at,

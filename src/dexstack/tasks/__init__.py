@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 TASKS = Registry(
     "task",
     {
-        "palm_turn": ("dexstack.tasks.palm_turn", "TASK"),
-        "continuous": ("dexstack.tasks.continuous", "TASK"),
-        "reorient": ("dexstack.tasks.reorient", "TASK"),
-        "three_ball": ("dexstack.tasks.three_ball", "TASK"),
+        "palm_turn": ("dexstack.tasks.palm_turn", "PalmTurn"),
+        "continuous": ("dexstack.tasks.continuous", "Continuous"),
+        "reorient": ("dexstack.tasks.reorient", "Reorient"),
+        "positions": ("dexstack.tasks.competition", "Positions"),
+        "faces": ("dexstack.tasks.competition", "Faces"),
+        "three_ball": ("dexstack.tasks.three_ball", "ThreeBall"),
     },
     ("dexstack.tasks.base", "Task"),
 )
@@ -35,11 +37,12 @@ def load_task(name: str | type[Task]) -> type[Task]:
     return TASKS.load(name if is_own(name) else name.replace("-", "_"))[0]
 
 
-def task_files(name: str | type[Task], planner: str = "") -> list[Path]:
+def task_files(name: str | type[Task], *chosen: str) -> list[Path]:
     """Return the parameter files of a task that exist, the last wins: those of its base classes, then
     its own.
 
-    With a ``planner``, the files specific to it follow: for palm_turn.yaml palm_turn.sampling.yaml.
+    Those specific to a planner or model follow, in the order of ``chosen``: for palm_turn.yaml
+    palm_turn.sampling.yaml, palm_turn.dsdf.yaml.
     """
     task = load_task(name)
     folder = share_dir() / "config"
@@ -48,5 +51,5 @@ def task_files(name: str | type[Task], planner: str = "") -> list[Path]:
     ]
     if is_own(name):
         files.append(Path(name).absolute().with_suffix(".yaml"))
-    with_planner = [path.with_suffix(f".{Path(planner).stem}.yaml") for path in files] if planner else []
-    return [path for path in (*files, *with_planner) if path.is_file()]
+    specific = [path.with_suffix(f".{Path(of).stem}.yaml") for of in chosen if of for path in files]
+    return [path for path in (*files, *specific) if path.is_file()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from dexstack.config import param, read_yaml_file
-from dexstack.errors import ConfigError, unknown_name
+from dexstack.errors import ConfigError, check_names
 from dexstack.geometry.rotations import geodesic_angle, quaternion_product, yaw_quaternion
+from dexstack.model.mount import DOWN
 
 if TYPE_CHECKING:
     from jax import Array
@@ -89,9 +91,8 @@ def read_world(path: Path) -> World:
     document, known = read_yaml_file(path), [f.name for f in dataclasses.fields(World)]
     if not isinstance(document, dict):
         raise ConfigError(f"{path} must be a mapping of {', '.join(known)}")
+    check_names(f"entry of the world {path}", document, known)
     for name, value in document.items():
-        if name not in known:
-            raise unknown_name(f"entry of the world {path}", str(name), known)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ConfigError(f"{path}: '{name}' must be a number, got {value!r}")
     return World(**{name: float(value) for name, value in document.items()})
@@ -194,16 +195,27 @@ class Task(abc.ABC):
     """Share of trials that must succeed for `dexstack eval` to pass."""
     trials: ClassVar[int] = 12
     """Default number of trials of `dexstack eval`."""
+    goal_seconds: float = math.inf
+    """Time after which the next goal follows although this one is not reached; if finite, a trial is
+    over with its last goal [s]."""
 
-    def __init__(self, params: Any = None, obj: str = "cube", hand: str = "right") -> None:
+    def __init__(
+        self,
+        params: Any = None,
+        obj: str = "cube",
+        hand: str = "right",
+        gravity: tuple[float, ...] = DOWN,
+    ) -> None:
         """
         Args:
             params: block of :attr:`Params`; None: its defaults.
             obj: name of an object, or the path of an object's YAML.
             hand: side of a hand, or the path of a hand's YAML.
+            gravity: (3,) in the world, in which palm or floor is fixed [m/s²]; poses, goals and
+                judgement do not depend on it.
         """
         self.params = params or self.Params()
-        self.object, self.hand = obj, hand
+        self.object, self.hand, self.gravity = obj, hand, gravity
 
     # --- setup ------------------------------------------------------------------------------------
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from dexstack.config import param
-from dexstack.tasks.base import Goal, Outcome, Published
+from dexstack.tasks.base import Goal, Outcome
 from dexstack.tasks.palm_turn import PalmParams, PalmTurn
 
 
@@ -48,9 +48,3 @@ class Continuous(PalmTurn):
         if outcome.dropped or len(reached) < p.first_goals or reached[p.first_goals - 1] > p.first_seconds:
             return False
         return bool(np.max(np.diff([0.0, *reached, outcome.seconds])) <= p.standstill)
-
-    def published(self) -> Sequence[Published]:
-        return ()
-
-
-TASK = Continuous

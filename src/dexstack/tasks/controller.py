@@ -9,12 +9,13 @@ from dexstack.contact.detector import ContactDetector, DetectorParams
 from dexstack.control.base import Problem
 from dexstack.control.controller import Controller
 from dexstack.control.factory import check_planner, make_model, make_planner
-from dexstack.control.params import BlindParams, MpcParams, PlannerParams
+from dexstack.control.params import BlindParams, MpcParams, PlannerParams, TrackerParams
 from dexstack.control.planners import PLANNERS
 from dexstack.control.predictor import MeasuredState, StatePredictor
 from dexstack.control.supervisors import SUPERVISORS
 from dexstack.control.supervisors.base import PlanningContext
 from dexstack.control.theta_file import make_theta
+from dexstack.control.trackers import make_tracker
 from dexstack.tasks.base import Goal, Setup, Task
 
 Params = Mapping[type, Any]
@@ -69,6 +70,7 @@ def make_controller(task: Task, setup: Setup, params: Params) -> Controller:
         detector,
         predictor,
         supervisor(context, params.get(block) or block()),
+        make_tracker(params.get(TrackerParams) or TrackerParams(), detector, predictor),
         params.get(BlindParams) or BlindParams(),
         step=step,
     )

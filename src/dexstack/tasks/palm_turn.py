@@ -12,7 +12,8 @@ import numpy as np
 
 from dexstack.config import param
 from dexstack.geometry.rotations import reach_below
-from dexstack.model.objects import load_object, load_start, object_name
+from dexstack.model.hand import HandModel, load_hand
+from dexstack.model.objects import ObjectModel, Start, load_object, load_start, object_name
 from dexstack.model.strength import check_weight
 from dexstack.tasks.base import (
     NOMINAL_WORLD,
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from jax import Array
 
     from dexstack.control.base import PlannedState
-    from dexstack.model.hand import HandModel
-    from dexstack.model.objects import ObjectModel, Start
 
 STEP = 0.1
 """Length of one of the paper's steps [s]."""
@@ -118,9 +117,7 @@ class PalmTurn(Task):
         return Setup(hand, obj, obj.start(hand.family, hand.side))
 
     def robot(self) -> HandModel:
-        from dexstack.model.hand import load_hand
-
-        return load_hand(self.hand)
+        return replace(load_hand(self.hand), gravity=self.gravity)
 
     def start(self) -> Start:
         return self._start
@@ -133,8 +130,6 @@ class PalmTurn(Task):
 
     @classmethod
     def planner_for(cls, obj: str, hand: str) -> str:
-        from dexstack.model.hand import load_hand
-
         model = load_hand(hand)
         start = load_start(obj, model.family, model.side)
         return start.planner if start else model.planner
@@ -211,8 +206,6 @@ class PalmTurn(Task):
         )
 
     def published(self) -> Sequence[Published]:
-        own = BENCHMARKS.get(object_name(self.object))
+        """Return the paper's results; a task derived from this one has none."""
+        own = BENCHMARKS.get(object_name(self.object)) if self.name == PalmTurn.name else None
         return () if own is None else (Published("paper", 6, orientation_rad=own.orientation_rad),)
-
-
-TASK = PalmTurn

@@ -15,7 +15,7 @@ from dexstack.config import param
 from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import geodesic_angle
 from dexstack.model.objects import Start
-from dexstack.tasks.base import Goal, JudgeParams, Outcome, Published
+from dexstack.tasks.base import Goal, JudgeParams, Outcome
 from dexstack.tasks.palm_turn import PalmTurn
 
 RANDOM, REST = "random", "rest"
@@ -127,9 +127,6 @@ class Reorient(PalmTurn):
     def succeeded(self, outcome: Outcome) -> bool:
         return not outcome.dropped and len(outcome.reached_at) >= self.params.cap
 
-    def published(self) -> Sequence[Published]:
-        return ()
-
     def figures(self, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         """Return statistics of consecutive goals."""
         from dexstack.report.statistics import errors, wilson
@@ -191,6 +188,3 @@ def read_orientations(path: Path) -> np.ndarray:
     if not (np.isfinite(length) & (length > 1e-6)).all():
         raise ConfigError(f"the file of goals {path} must hold one quaternion w x y z in each line")
     return read / length[:, None]
-
-
-TASK = Reorient

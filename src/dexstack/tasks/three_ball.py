@@ -117,7 +117,7 @@ class ThreeBall(Task):
     def setup(self, world: World = NOMINAL_WORLD) -> Setup:
         p: ThreeBallParams = self.params
         believed = scene_object(load_object(self.object), p)
-        balls = scene_balls(believed, p)
+        balls = replace(scene_balls(believed, p), gravity=self.gravity)
         if world == NOMINAL_WORLD:
             return Setup(balls, believed, believed.start(START))
         of_a_hand = {
@@ -189,9 +189,6 @@ class ThreeBall(Task):
         return [
             Published(name, 7, (a, da), (1e-3 * p, 1e-3 * dp), 1e-3 * ms) for name, p, dp, a, da, ms in rows
         ]
-
-
-TASK = ThreeBall
 
 
 def resting_height(obj: ObjectModel, quat_WO: np.ndarray) -> float:

@@ -3,17 +3,17 @@ outcomes, so that an interrupted batch continues."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dexstack.errors import ConfigError, writing
+from dexstack.errors import ConfigError
+from dexstack.files import whole, write_text
 from dexstack.sim.trial import Trial
 from dexstack.tasks.base import Goal
 
@@ -43,6 +43,7 @@ def keep_trial(folder: Path, spec: Spec, trial: Trial, seed: int) -> Path:
         "object": spec.object,
         "hand": spec.hand,
         "plant": spec.plant,
+        **{name: value for name, value in spec.overrides if name == "gravity"},
         "seed": seed,
         "phase": "dropped" if trial.dropped else "reached" if trial.succeeded else "timeout",
         "reached": trial.reached,
@@ -54,9 +55,8 @@ def keep_trial(folder: Path, spec: Spec, trial: Trial, seed: int) -> Path:
     }
     arrays = r | {"solve_t": r["t"], "solve_wall_s": r["latency"]}
     path = folder / "recording.npz"
-    with writing(path):
-        folder.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(path, summary=json.dumps(summary), **arrays)
+    with whole(path) as file:
+        np.savez_compressed(file, summary=json.dumps(summary), **arrays)
     return path
 
 
@@ -72,45 +72,9 @@ def claim(folder: Path, plan: Mapping[str, Any], what: str) -> None:
     """
     text = json.loads(json.dumps(plan, default=str))
     note = folder / "plan.json"
-    if note.is_file() and json.loads(note.read_text()) != text:
+    if note.is_file() and json.loads(note.read_text(encoding="utf-8")) != text:
         raise ConfigError(f"{folder} holds {what} of other numbers, parameters or code; give another folder")
-    with writing(note):
-        folder.mkdir(parents=True, exist_ok=True)
-        note.write_text(json.dumps(text, indent=1))
-
-
-@contextlib.contextmanager
-def whole(path: Path) -> Iterator[BinaryIO]:
-    """Write a file atomically: it is complete or absent after an interruption. Missing folders are
-    made.
-
-    Raises:
-        ConfigError: the file cannot be written.
-    """
-    part = path.with_suffix(".part")
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as file:
-            yield file
-        part.replace(path)
-
-
-def kept_json(path: Path | None, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Return the JSON object of a file, or compute it and write the file atomically.
-
-    Args:
-        path: None: nothing is kept.
-
-    Raises:
-        ConfigError: the file cannot be written.
-    """
-    if path is not None and path.is_file():
-        return json.loads(path.read_text())
-    found = compute()
-    if path is not None:
-        with whole(path) as file:
-            file.write(json.dumps(found, indent=1, default=lambda array: array.tolist()).encode())
-    return found
+    write_text(note, json.dumps(text, indent=1))
 
 
 def save_outcome(path: Path, outcome: BatchTrial) -> None:

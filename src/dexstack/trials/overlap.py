@@ -25,10 +25,6 @@ class Overlap:
         model = self.plant.model
         self._of_object = model.geom_bodyid == model.body(OBJECT_BODY).id
 
-    def deepest_of(self, recording: Mapping[str, np.ndarray]) -> float:
-        """Return the deepest overlap of a trial [m], see :meth:`depths_of`."""
-        return float(self.depths_of(recording).max())
-
     def depths_of(self, recording: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the overlap at every sample (K,) of a trial [m] from :data:`SETTLED` on, or at its
         end where it is shorter."""

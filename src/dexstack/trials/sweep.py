@@ -17,10 +17,12 @@ from dexstack.errors import ConfigError
 from dexstack.tasks.base import NOMINAL_WORLD, World
 from dexstack.trials.keep import BatchTrial, keep_trial, load_outcome, save_outcome
 from dexstack.trials.pool import in_processes, on_ray
+from dexstack.trials.progress import Clock
 
 if TYPE_CHECKING:
     from dexstack.graph.settings import Spec
     from dexstack.sim.loop import Loop
+    from dexstack.sim.simulation import Until
 
 
 @dataclass(frozen=True)
@@ -37,9 +39,10 @@ class Run:
     keep: str = ""
     """Existing folder for every outcome, where finished trials are not run again; empty: not
     kept."""
-    until_reached: bool = False
-    """True to end a trial where its last goal is reached, without checking that the object stays
-    there."""
+    until: Until = "time"
+    """End of a trial whose object is not dropped, see :class:`~dexstack.sim.simulation.Rollout`."""
+    progress: str = ""
+    """Existing folder for the simulated times of the running trials; empty: not noted."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ def run_one(spec: Spec, run: Run, k: int, seed: int, cell: str = "") -> BatchTri
     Raises:
         ConfigError: see :func:`loop_of`; or a kept file cannot be read or written.
     """
-    name = f"{cell or 'trial'}-{k:03d}".replace(" ", "_").replace(",", "")
+    name = _file_name(cell, k)
     kept = Path(run.keep) / f"{name}.npz" if run.keep else None
     if kept is not None and kept.is_file():
         outcome = load_outcome(kept)
@@ -126,12 +129,20 @@ def run_one(spec: Spec, run: Run, k: int, seed: int, cell: str = "") -> BatchTri
     return outcome
 
 
+def _file_name(cell: str, k: int) -> str:
+    return f"{cell or 'trial'}-{k:03d}".replace(" ", "_").replace(",", "")
+
+
 def _simulated(spec: Spec, run: Run, k: int, seed: int, cell: str) -> BatchTrial:
     loop = loop_of(spec)
     goals = iter([loop.task.at_yaw(run.yaws[k % len(run.yaws)])]) if run.yaws else loop.task.goals(k, seed)
     first = next(goals)
-    options = {"measured_latency": run.measured_latency, "until_reached": run.until_reached}
+    clock = Clock(Path(run.progress) / _file_name(cell, k)) if run.progress else None
+    loop.watch = clock.note if clock else None
+    options = {"measured_latency": run.measured_latency, "until": run.until}
     trial = loop.run(k, seed, run.seconds, goals=itertools.chain([first], goals), **options)
+    if clock:
+        clock.end()
     return BatchTrial(**vars(trial), seed=seed + k, label=first.label, cell=cell)
 
 

@@ -1,7 +1,5 @@
 """Bags: written messages are read back bit for bit, also from truncated files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -203,22 +201,6 @@ def test_samples_are_taken_from_running_rollouts(tmp_path):
     assert samples["rollout"][0] != samples["rollout"][1]
 
 
-def test_joint_angles_are_interpolated_at_the_time_of_the_pose(tmp_path):
-    """Poses come 10 ms late; simulated time goes back once."""
-    rows = [("/joint_command", 0.0, joints(0.0, 0.0, 0.0))]
-    for k in range(300):
-        t = 0.003 * (k % 200)
-        rows.append(("/joint_states", 0.003 * k, joints(t, np.sin(t), np.cos(t))))
-        if k % 7 == 6 and k % 200 > 5:
-            rows.append(("/object_pose", 0.003 * k, pose(t - 0.01)))
-    write(tmp_path / "a.mcap", rows)
-    samples = read_samples(tmp_path / "a.mcap", JOINTS)
-    assert len(samples["t"]) > 35
-    np.testing.assert_allclose(
-        samples["q"], np.column_stack([np.sin(samples["t"]), np.cos(samples["t"])]), atol=2e-6
-    )
-
-
 def test_commands_are_nan_while_the_hand_is_limp(tmp_path):
     rows = [
         ("/n/rollout/state", 0.0, state(0.0, "running")),
@@ -232,6 +214,19 @@ def test_commands_are_nan_while_the_hand_is_limp(tmp_path):
     write(tmp_path / "a.mcap", rows)
     samples = read_samples(tmp_path / "a.mcap", JOINTS)
     np.testing.assert_array_equal(np.isfinite(samples["q_command"]).all(axis=1), [True, True, False, True])
+    assert "torque" not in samples, "the first joint state has none"
+
+
+def test_torques_belong_to_the_time_of_the_pose(tmp_path):
+    rows = [("/joint_command", 0.0, joints(0.0, 3.0, 4.0))]
+    for k in range(10):
+        measured = joints(0.01 * k, 1.0, 2.0)
+        measured.effort = [0.1 * k, -0.2 * k]
+        rows.append(("/joint_states", 0.01 * k, measured))
+    rows += [("/object_pose", 0.09, pose(0.045)), ("/joint_states", 0.1, joints(0.1, 1.0, 2.0))]
+    write(tmp_path / "a.mcap", rows)
+    samples = read_samples(tmp_path / "a.mcap", JOINTS)
+    np.testing.assert_allclose(samples["torque"], [[0.45, -0.9]])
 
 
 def test_bags_without_the_needed_topics_or_joints_are_refused(tmp_path):

@@ -32,15 +32,19 @@ def test_solves_are_timed():
 @pytest.mark.parametrize(
     ("p50", "p99", "status"), [("0.002", "0.003", 0), ("0.001", "0.003", 1), ("0.002", "0.0024", 1)]
 )
-def test_both_limits_decide(p50, p99, status, monkeypatch, capsys):
+def test_both_limits_decide(p50, p99, status, monkeypatch, outcome):
     """Solves of 1.5 ms, a tenth of them of 2.5 ms."""
     solve = np.full(100, 1.5e-3)
     solve[::10] = 2.5e-3
     timing = MpcTiming(solve / 2, solve, solve, 2 * solve, np.full(120, 9), {"OK": 100}, 1.0, 4, 64, 48)
     monkeypatch.setattr("dexstack.bench.mpc.time_mpc", lambda spec, **kw: timing)
-    assert main(["bench", "mpc", "--p50", p50, "--p99", p99, "--json"]) == status
-    r = json.loads(capsys.readouterr().out)["results"]
-    assert r["passed"] is (status == 0) and r["solve_s"]["p50"] == 1.5e-3 and r["solve_wall_s"]["p50"] == 3e-3
+    code, r = outcome(main, "bench", "mpc", "--p50", p50, "--p99", p99)
+    assert (
+        code == status
+        and r["passed"] is (status == 0)
+        and r["solve_s"]["p50"] == 1.5e-3
+        and r["solve_wall_s"]["p50"] == 3e-3
+    )
     assert r["contacts"]["n"] == 120 and r["contacts"]["counted"] == 100
 
 
@@ -55,10 +59,9 @@ def test_one_core_is_kept_and_given_back():
 
 
 @pytest.mark.parametrize(("limit", "status"), [("10", 0), ("1e-9", 1)])
-def test_pose_estimator_is_timed_against_its_limit(limit, status, capsys):
+def test_pose_estimator_is_timed_against_its_limit(limit, status, outcome):
     pytest.importorskip("cv2")
     pytest.importorskip("pupil_apriltags")
-    assert main(["bench", "pose-estimator", "--seconds", "1", "--p99", limit, "--json"]) == status
-    r = json.loads(capsys.readouterr().out)["results"]
-    assert r["frames"] == r["pose_s"]["n"] == 30 and r["without_pose"] < 5
+    code, r = outcome(main, "bench", "pose-estimator", "--seconds", "1", "--p99", limit)
+    assert code == status and r["frames"] == r["pose_s"]["n"] == 30 and r["without_pose"] < 5
     assert 0 < r["pose_s"]["p50"] <= r["pose_s"]["p99"] and r["passed"] is (status == 0)

@@ -46,7 +46,7 @@ def test_this_environment_can_simulate(capsys):
     assert results["checked"] == len(findings)
     assert results["failed"] == sum(not f["usable"] for f in findings.values())
     assert {name for name, f in findings.items() if f["needed"]} == NEEDED
-    assert all(f["mend"] is None for f in findings.values() if f["usable"])
+    assert all(f["remedy"] is None for f in findings.values() if f["usable"])
 
 
 @pytest.mark.parametrize(("needed", "code"), [(True, 1), (False, 0)])

@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 from PIL import Image
@@ -55,17 +57,14 @@ def test_the_json_object_keeps_its_contract(short, folder):
     assert (folder / "one" / "trials.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_saved_trials_are_not_run_again(short, folder, monkeypatch, capsys):
+def test_saved_trials_are_not_run_again(short, folder, monkeypatch, capsys, outcome):
     """Two trials, then the same with a third, then another seed in the same folder."""
     from dexstack.trials import sweep
 
     kept, ran, loop_of = folder / "results kept", [], sweep.loop_of
     monkeypatch.setattr(sweep, "loop_of", lambda spec: (ran.append(spec), loop_of(spec))[1])
     asked = [*SHORT, "--keep", str(kept), "--results", str(folder / "goes on")]
-    documents = []
-    for more in ([], [], ["--trials", "3"]):
-        main([*asked, *more, "--json", str(folder / "goes_on.json")])
-        documents.append(json.loads((folder / "goes_on.json").read_text())["results"])
+    documents = [outcome(main, *asked, *more)[1] for more in ([], [], ["--trials", "3"])]
     assert len(ran) == 3 and [d["trials"] for d in documents] == [2, 2, 3]
     assert documents[0]["each"] == documents[1]["each"] == documents[2]["each"][:2]
     assert [e["orientation_error_rad"] for e in documents[0]["each"]] == [
@@ -82,41 +81,38 @@ def test_saved_trials_are_not_run_again(short, folder, monkeypatch, capsys):
         assert main([*asked]) == 2 and "trial-000.npz" in capsys.readouterr().err
 
 
-def test_films_show_the_best_trial_and_the_worst_of_every_outcome(folder, here, capfd):
+def test_films_show_the_best_trial_and_the_worst_of_every_outcome(folder, here, outcome):
     argv = ["eval", "palm_turn", "--trials", "3", "--goal-yaw", "0", "90", "180", *QUICK]
     argv += ["--films", "--require", "0"]
-    assert main([*argv, "--results", str(folder / "films"), "--json", str(folder / "films.json")]) == 0
-    films = json.loads((folder / "films.json").read_text())["results"]["films"]
-    assert set(films) == {"best", "worst-late"}
-    for name, path in films.items():
+    code, results = outcome(main, *argv, "--results", folder / "films")
+    assert code == 0 and set(results["films"]) == {"best", "worst-late"}
+    for name, path in results["films"].items():
         assert path == str(folder / "films" / f"{name}.gif")
         with Image.open(path) as film:
             assert film.n_frames >= 2
 
 
 @pytest.mark.slow
-def test_each_world_has_a_cell_and_the_worst_one_counts(folder, here, capfd):
+def test_each_world_has_a_cell_and_the_worst_one_counts(folder, here, outcome):
     worlds = ["mass=0.5,2", "friction=0.5+size=1.05", "latency=0.03"]
     argv = ["eval", "palm_turn", "--trials", "1", *QUICK, "--vary", *worlds, "--require", "0"]
-    assert main([*argv, "--results", str(folder / "worlds"), "--json", str(folder / "worlds.json")]) == 0
-    r = json.loads((folder / "worlds.json").read_text())["results"]
+    code, r = outcome(main, *argv, "--results", folder / "worlds")
     cells = ["as believed", "mass 0.5", "mass 2", "friction 0.5, size 1.05", "latency 0.03"]
-    assert [c["cell"] for c in r["cells"]] == cells and [e["cell"] for e in r["each"]] == cells
+    assert code == 0 and [c["cell"] for c in r["cells"]] == cells and [e["cell"] for e in r["each"]] == cells
     assert r["success_rate"] == min(c["success_rate"] for c in r["cells"])
     assert len({e["orientation_error_rad"] for e in r["each"]}) == len(cells)
     assert (folder / "worlds" / "worlds.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_planner_and_supervisor_can_be_chosen(folder, here, capfd):
+def test_planner_and_supervisor_can_be_chosen(folder, here, outcome):
     argv = ["eval", "three_ball", "--trials", "1", *QUICK, "--planner", "sampling", "--supervisor", "none"]
     argv += ["--set", "sampling_plans=8", "--require", "0", "--results", str(folder / "s")]
-    assert main([*argv, "--json", str(folder / "s.json")]) == 0
-    r = json.loads((folder / "s.json").read_text())["results"]
-    assert (r["planner"], r["supervisor"], r["task"]) == ("sampling", "none", "three_ball")
+    code, r = outcome(main, *argv)
+    assert (code, r["planner"], r["supervisor"], r["task"]) == (0, "sampling", "none", "three_ball")
     assert r["bad_solves"] == 0
 
 
-def test_a_stopped_evaluation_keeps_the_trials_it_has(short, folder, monkeypatch, capsys):
+def test_a_stopped_evaluation_keeps_the_trials_it_has(short, folder, monkeypatch, capsys, outcome):
     def stopped(function, jobs, *columns):
         yield next(map(function, *columns))
         os.kill(os.getpid(), signal.SIGTERM)
@@ -124,22 +120,31 @@ def test_a_stopped_evaluation_keeps_the_trials_it_has(short, folder, monkeypatch
 
     monkeypatch.setattr("dexstack.trials.sweep.in_processes", stopped)
     before = signal.getsignal(signal.SIGTERM)
-    assert main([*SHORT, "--results", str(folder / "stopped"), "--json", str(folder / "stopped.json")]) == 130
-    r = json.loads((folder / "stopped.json").read_text())["results"]
-    assert r["stopped"] and r["each"] == short[1]["results"]["each"][:1]
+    code, r = outcome(main, *SHORT, "--results", folder / "stopped")
+    assert code == 130 and r["stopped"] and r["each"] == short[1]["results"]["each"][:1]
     assert "stopped after 1 of 2 trials" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGTERM) is before
 
 
 @pytest.mark.slow
-def test_the_number_of_processes_does_not_change_the_trials(short, folder, monkeypatch):
-    from dexstack.trials import pool
-
-    monkeypatch.setattr("dexstack.trials.sweep.in_processes", pool.in_processes)
-    argv = [*SHORT, "--jobs", "2", "--require", "0", "--results", str(folder / "two")]
-    assert main([*argv, "--json", str(folder / "two.json")]) == 0
-    again = json.loads((folder / "two.json").read_text())["results"]
-    assert again["each"] == short[1]["results"]["each"]
+def test_the_same_command_continues_after_sigterm(tmp_path):
+    """It is stopped while its second trial runs, which then is the only one that is run."""
+    kept, results = tmp_path / "kept", tmp_path / "results.json"
+    argv = [sys.executable, "-m", "dexstack.cli.main", *SHORT, "--seconds", "4", "--keep", str(kept)]
+    argv += ["--results", str(tmp_path / "plots"), "--require", "0", "--json", str(results)]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as command:
+        for line in command.stderr:
+            if line.startswith("trial 1/2"):
+                command.terminate()
+        assert command.wait() == 130
+    first = json.loads(results.read_text())["results"]
+    assert first["stopped"] and first["trials"] == 1
+    assert [file.name for file in kept.glob("*.npz")] == ["trial-000.npz"]
+    before = (kept / "trial-000.npz").stat().st_mtime_ns
+    assert subprocess.run(argv, capture_output=True).returncode == 0
+    second = json.loads(results.read_text())["results"]
+    assert second["trials"] == 2 and not second["stopped"] and second["each"][:1] == first["each"]
+    assert (kept / "trial-000.npz").stat().st_mtime_ns == before
 
 
 def test_the_table_goes_to_stdout_and_progress_to_stderr(folder, here, capfd):

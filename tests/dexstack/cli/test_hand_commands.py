@@ -97,7 +97,7 @@ def test_it_stops_at_the_first_broken_layer_and_names_the_remedy(dexstack, argum
     code, results, err = dexstack("diagnose", "hand", "--seconds", "1", *arguments)
     assert code == 1 and results["broken"] == broken, err
     last = results["layers"][-1]
-    assert not last["good"] and detail in last["detail"] and remedy in last["mend"]
+    assert not last["good"] and detail in last["detail"] and remedy in last["remedy"]
     assert all(layer["good"] for layer in results["layers"][:-1])
 
 

@@ -1,7 +1,6 @@
 """``dexstack hand export``: what it writes is well formed, agrees with the hand, and is read by a
 genuine reader of URDF and SRDF."""
 
-import json
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
@@ -15,16 +14,11 @@ from tests.dexstack.model.generated_hand import write_hand
 
 
 @pytest.fixture(params=["right", "left", "of three fingers"])
-def made(request, tmp_path, capsys):
+def made(request, tmp_path, outcome):
     """The hand, and the folder of its files."""
     given = str(write_hand(tmp_path, (3, 2, 4))) if " " in request.param else request.param
-    assert (
-        main(["hand", "export", given, "-o", str(tmp_path / "out"), "--namespace", "robot", "--json", "-"])
-        == 0
-    )
-    assert set(json.loads(capsys.readouterr().out)["results"]["files"]) == {
-        path.name for path in (tmp_path / "out").iterdir()
-    }
+    code, results = outcome(main, "hand", "export", given, "-o", tmp_path / "out", "--namespace", "robot")
+    assert code == 0 and set(results["files"]) == {path.name for path in (tmp_path / "out").iterdir()}
     return load_hand(given), tmp_path / "out"
 
 

@@ -1,7 +1,5 @@
 """``dexstack object``: what the commands print and write."""
 
-import json
-
 import pytest
 import trimesh
 
@@ -9,29 +7,18 @@ from dexstack.cli.main import main
 
 
 @pytest.fixture
-def made(tmp_path, monkeypatch, capsys):
+def made(tmp_path, monkeypatch, outcome):
     """A box that was added, its results, and the folder."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     trimesh.creation.box((60, 50, 40)).export(tmp_path / "my box.stl")
-    status = main(
-        [
-            "object",
-            "add",
-            str(tmp_path / "my box.stl"),
-            "-o",
-            str(tmp_path / "made"),
-            "--mass",
-            "0.1",
-            "--json",
-            "-",
-        ]
-    )
-    assert status == 0
-    return json.loads(capsys.readouterr().out)["results"], tmp_path / "made"
+    command = "object", "add", tmp_path / "my box.stl", "-o", tmp_path / "made", "--mass", "0.1"
+    code, results = outcome(main, *command)
+    assert code == 0
+    return results, tmp_path / "made"
 
 
 @pytest.mark.slow
-def test_add_check_and_show(made, capsys, tmp_path):
+def test_add_check_and_show(made, capsys, tmp_path, outcome):
     added, folder = made
     assert (
         added["name"] == "my_box"
@@ -46,23 +33,24 @@ def test_add_check_and_show(made, capsys, tmp_path):
         "tags.yaml",
     ]
     assert list(added["tags"].values()) == [0.04, 0.04, 0.032, 0.032, 0.032, 0.032]
-    assert main(["object", "check", str(folder / "my_box.yaml"), "--json", "-"]) == 0
-    checked = json.loads(capsys.readouterr().out)["results"]
-    assert checked["parts"] == {"count": 1, "limit": 16, "hausdorff_m": pytest.approx(0.0, abs=1e-9)}
+    code, checked = outcome(main, "object", "check", folder / "my_box.yaml")
+    assert code == 0 and checked["parts"] == {
+        "count": 1,
+        "limit": 16,
+        "hausdorff_m": pytest.approx(0.0, abs=1e-9),
+    }
     assert (
         sum(kind["probability"] for kind in checked["rest_kinds"]) == pytest.approx(1.0)
         and len(checked["rests"]) == 6
     )
-    assert main(["object", "check", str(folder / "my_box.yaml")]) == 0
     assert "60 x 50 x 40 mm" in capsys.readouterr().out
     assert main(["object", "show", str(folder / "my_box.yaml"), "-o", str(tmp_path / "box.png")]) == 0
     assert (tmp_path / "box.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_check_an_object_of_the_package(capsys):
-    assert main(["object", "check", "cube", "--json", "-"]) == 0
-    checked = json.loads(capsys.readouterr().out)["results"]
-    assert checked["parts"]["count"] == 1 and checked["parts"]["hausdorff_m"] < 1e-7
+def test_check_an_object_of_the_package(outcome):
+    code, checked = outcome(main, "object", "check", "cube")
+    assert code == 0 and checked["parts"]["count"] == 1 and checked["parts"]["hausdorff_m"] < 1e-7
     assert [axis["order"] for axis in checked["symmetry"]["of_shape"]] == [4, 4] and checked["symmetry"][
         "used"
     ] == []

@@ -31,7 +31,7 @@ def test_every_node_can_be_run_by_ros2_and_its_messages_are_declared():
     setup.read(ROOT / "setup.cfg")
     lines = setup["options.entry_points"]["console_scripts"].splitlines()
     scripts = dict(line.split(" = ") for line in lines if "dexstack.nodes." in line)
-    runnable = {name for name, text in nodes.items() if "def main(" in text}
+    runnable = {name for name, text in nodes.items() if "\nmain = " in text}
     assert scripts == {name: f"dexstack.nodes.{name}:main" for name in runnable}
     used = {
         name

@@ -8,7 +8,9 @@ import pytest
 from PIL import Image
 
 from dexstack.cli.main import main
+from dexstack.datasets.lerobot import Feature, LeRobotWriter
 from dexstack.tasks import load_task
+from tests.acceptance.programs import DEXSTACK, Program, until
 
 SAMPLES = 12
 
@@ -89,6 +91,30 @@ def test_a_wrong_file_is_one_sentence(argv, sentence, tmp_path, capsys, monkeypa
     keep(tmp_path / "trials" / "trial-000")
     (tmp_path / "noise.npz").write_bytes(b"nothing")
     assert main(["replay", *argv]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_recorded_states_are_shown_in_the_browser_until_the_end(tmp_path):
+    path = keep(tmp_path, q_command=np.zeros((SAMPLES, 16)))
+    with Program([*DEXSTACK, "replay", str(path), "--on", "viewer"], tmp_path) as page:
+        assert until(lambda: "?token=" in page.err, 60.0), page.err
+        assert page.interrupt() == 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        ([], "is a dataset: give --on"),
+        (["--on", "mock", "--episode", "3"], "has 1 episodes, none of number 3"),
+    ],
+)
+def test_what_a_dataset_lacks_is_one_sentence(argv, sentence, tmp_path, capsys):
+    joints = load_task("palm_turn")().robot().joint_names
+    features = {name: Feature(joints, (16,)) for name in ("observation.state", "action")}
+    with LeRobotWriter(tmp_path / "set", 10, features, "hand") as writer:
+        writer.add({name: np.zeros((SAMPLES, 16)) for name in features}, "nothing")
+    assert main(["replay", str(tmp_path / "set"), *argv]) == 2
     assert sentence in capsys.readouterr().err
 
 

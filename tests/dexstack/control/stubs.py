@@ -4,11 +4,12 @@ import numpy as np
 
 from dexstack.contact.contact import empty_contacts
 from dexstack.contact.detector import ContactDetector
-from dexstack.control.base import Plan, SolveStatus
+from dexstack.control.base import LocalPlanner, Plan, SolveStatus
 from dexstack.control.controller import Controller
 from dexstack.control.params import BlindParams
 from dexstack.control.predictor import StatePredictor
 from dexstack.control.supervisors.base import Supervisor
+from dexstack.control.trackers import MeanTracker
 
 
 class StubDetector(ContactDetector):
@@ -38,12 +39,27 @@ class StubPredictor(StatePredictor):
         self.commands.append((t, np.array(target)))
 
 
+class StubPlanner(LocalPlanner):
+    """Has a θ."""
+
+    theta = "first"
+
+    def __init__(self):
+        pass
+
+    def _unused(self, *args, **kwargs):
+        raise AssertionError("the supervisor answers")
+
+    fork = goal_cost = plan = reset = _unused
+
+
 class StubSupervisor(Supervisor):
     """Commands ``target`` (N,), and notes what it is asked."""
 
     def __init__(self, target):
         self.target, self.warning, self.status = np.array(target, float), "", SolveStatus.OK
         self.rollouts, self.asked = 0, []
+        self.planner = StubPlanner()
 
     def reset(self):
         self.rollouts += 1
@@ -59,4 +75,4 @@ class StubSupervisor(Supervisor):
 
 def stub_controller(supervisor):
     """A controller of stand-ins."""
-    return Controller(StubDetector(), StubPredictor(), supervisor, BlindParams(), step=0.1)
+    return Controller(StubDetector(), StubPredictor(), supervisor, MeanTracker(), BlindParams(), step=0.1)

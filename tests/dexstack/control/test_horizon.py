@@ -30,6 +30,7 @@ def horizon(resting, present, steps=2, limits=FREE, model="implicit", rule=None)
         rule or PropagatedContacts(),
         wide(present),
         theta,
+        jnp.asarray(resting.hand.gravity),
         limits,
         step=H,
         steps=steps,

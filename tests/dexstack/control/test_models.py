@@ -18,6 +18,7 @@ from dexstack.control.params import PlannerParams
 from dexstack.control.problem import FRICTION_DIRECTIONS, ModelParams, StepProblem, force, step_problem
 from dexstack.control.theta_file import make_theta
 from dexstack.model.kinematics import KinematicTree
+from dexstack.model.mount import DOWN
 from tests.dexstack.control.planning import wide
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -190,7 +191,7 @@ def grasps(resting):
             problem = step_problem(
                 tree, tree.poses(jnp.asarray(q)), jnp.asarray(pose), wide(found), theta, 0.1
             )
-            b = np.asarray(force(theta, jnp.asarray(rng.uniform(-0.1, 0.2, 16))))
+            b = np.asarray(force(theta, jnp.asarray(rng.uniform(-0.1, 0.2, 16)), DOWN))
             cases.append((problem, b, np.asarray(problem.phi), theta))
     return cases
 

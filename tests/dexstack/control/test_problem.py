@@ -20,6 +20,7 @@ from dexstack.control.problem import (
 )
 from dexstack.model.hand import load_hand
 from dexstack.model.kinematics import KinematicTree
+from dexstack.model.mount import DOWN, inclined
 
 pytestmark = pytest.mark.usefixtures("x64")
 LINKS = np.array([GROUND, 0, 4, 8, 11, 16, 14, 2])
@@ -203,6 +204,17 @@ def test_integration_has_the_derivative_of_the_exponential(angle):
     np.testing.assert_allclose(jax.jacrev(f)(jnp.asarray(rotation)), ours, atol=1e-12)
 
 
+def test_the_weight_of_the_object_has_the_direction_of_gravity():
+    """Level: the same numbers to the bit as m_o (0, 0, −9.81)."""
+    theta = physical_params(0.2, np.eye(3) * 1e-4, 0.5, np.ones(16), np.ones(16), 0.1, 1.0, 100.0)
+    level, tilted = (
+        np.asarray(force(theta, jnp.zeros(16, jnp.float32), g)) for g in (DOWN, inclined(30.0, "x"))
+    )
+    np.testing.assert_array_equal(level, np.float32([0, 0, np.float32(-9.81) * np.float32(0.2), *[0] * 19]))
+    np.testing.assert_allclose(tilted[:3], 0.2 * 9.81 * np.array([0, -0.5, -np.sqrt(0.75)]), rtol=1e-6)
+    assert not tilted[3:].any()
+
+
 def test_a_free_joint_moves_as_its_spring_and_damper():
     """Q and b of [3] give dq = (1 − exp(−h k/d)) u: the overdamped joint's own motion in one
     step."""
@@ -211,5 +223,5 @@ def test_a_free_joint_moves_as_its_spring_and_damper():
     q, n = 0.0, 100000
     for _ in range(n):
         q += h / n * k * (u - q) / d
-    b = force(theta, jnp.full(16, u))
+    b = force(theta, jnp.full(16, u), DOWN)
     assert float(b[OBJECT_DOF] / (theta.stiffness[0] / theta.cover[0])) == pytest.approx(q, rel=1e-4)

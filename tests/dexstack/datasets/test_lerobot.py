@@ -9,10 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dexstack.bags.recordings import read_recording, recording_files
 from dexstack.cli.main import main
 from dexstack.datasets.lerobot import Feature, LeRobotWriter, resampled, usable
 from dexstack.errors import ConfigError
 from dexstack.graph.settings import Spec
+from dexstack.model.hand import load_hand
 from dexstack.trials.sweep import Run, run_one
 
 KEYS = {
@@ -76,8 +78,28 @@ def test_frames_are_the_recordings(dataset, trials):
             rows = resampled(recorded["t"], 10)
             np.testing.assert_allclose(np.stack(mine["action"]), recorded["q_command"][rows], atol=1e-6)
             np.testing.assert_allclose(np.stack(mine["observation.state"]), recorded["q"][rows], atol=1e-6)
+            torque = recorded["torque"][rows]
+            np.testing.assert_allclose(np.stack(mine["observation.effort"]), torque, atol=1e-6)
+            assert np.abs(torque[-1]).max() > 0.01
     np.testing.assert_allclose(table.timestamp, table.frame_index / 10, atol=1e-6)
     np.testing.assert_array_equal(table["index"], np.arange(12))
+
+
+def test_a_dataset_is_read_as_a_recording(dataset, trials):
+    """In any order of the hand's joints; each episode is a rollout."""
+    names = load_hand("right").joint_names
+    assert read(dataset)[0]["features"]["action"]["names"] == [f"{name}.pos" for name in names]
+    read_back = read_recording(dataset, names[::-1])
+    assert recording_files(dataset) == [dataset]
+    with np.load(trials / "trial-001" / "recording.npz") as recorded:
+        rows, mine = resampled(recorded["t"], 10), read_back["rollout"] == 1
+        for name in ("q", "qd", "torque", "q_command"):
+            np.testing.assert_allclose(read_back[name][mine], recorded[name][rows][:, ::-1], atol=1e-6)
+        for name in ("pose_WO", "goal_WO"):
+            np.testing.assert_allclose(read_back[name][mine], recorded[name][rows], atol=1e-6)
+    np.testing.assert_allclose(np.diff(read_back["t"]), 0.1)
+    with pytest.raises(ConfigError, match=r"joints of 'observation.state' .* are not this hand's: .*thumb"):
+        read_recording(dataset, [*names[:-1], "thumb"])
 
 
 def test_episodes_tasks_and_statistics_fit_the_frames(dataset):

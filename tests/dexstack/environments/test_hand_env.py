@@ -27,6 +27,40 @@ def test_the_checker_of_gymnasium_passes(task):
     check_env(env.unwrapped)
 
 
+PICTURE = {"picture": (48, 64), "features": ("q", "target"), "seconds": 1.0}
+
+
+@pytest.mark.filterwarnings("ignore:.*recommend using a symmetric.*", "ignore:.*Box observation space m.*")
+def test_the_checker_of_gymnasium_passes_with_pictures():
+    env = palm_turn(**PICTURE, render_mode="rgb_array")
+    check_env(env)
+    seen, _ = env.reset(seed=0)
+    assert set(seen) == {"features", "picture"} and seen["picture"].std() > 20.0
+    assert env.render().shape == (300, 400, 3)
+
+
+def test_pictures_are_as_late_as_the_poses():
+    """Without a controller that sees them, a delay of one period shifts the pictures by one step."""
+    pictures = []
+    for delay in (0.0, 0.05):
+        env = palm_turn(**PICTURE, set={"pose_delay": delay})
+        pictures.append([env.reset(seed=0)[0]["picture"]])
+        for _ in range(5):
+            pictures[-1].append(env.step(np.linspace(-1.0, 1.0, 16))[0]["picture"])
+    now, late = pictures
+    np.testing.assert_array_equal(late[1:], now[:-1])
+    assert not np.array_equal(now[1], now[-1])
+
+
+def test_pictures_show_the_object_of_the_world():
+    """Another size is another picture; the same world again gives the same one."""
+    env, shown = palm_turn(**PICTURE), []
+    for size in (1.0, 1.3, 1.0):
+        shown.append(env.reset(seed=0, options={"world": {"size": size}})[0]["picture"])
+    np.testing.assert_array_equal(shown[0], shown[2])
+    assert not np.array_equal(shown[0], shown[1])
+
+
 def test_a_rollout_with_a_trials_commands_is_the_trial_to_the_bit():
     """The sensor is noisy and late, and the object starts off its place, so that seeds matter."""
     noisy = {"pose_noise_position": 0.001, "pose_noise_rotation": 0.01, "latency": 0.013, "horizon": 2}
@@ -119,14 +153,15 @@ def test_an_unknown_option_of_reset_is_refused():
 
 
 @pytest.mark.slow
-def test_a_thousand_resets_keep_the_memory():
+@pytest.mark.parametrize(("options", "count"), [({}, 1000), ({"picture": (12, 16)}, 200)])
+def test_resets_keep_the_memory(options, count):
     import psutil
 
-    env, process = palm_turn(seconds=0.2), psutil.Process()
-    for k in range(200):
+    env, process = palm_turn(seconds=0.2, **options), psutil.Process()
+    for k in range(count // 5):
         env.reset(seed=k)
     before = process.memory_info().rss
-    for k in range(1000):
+    for k in range(count):
         env.reset(seed=k)
         env.step(np.zeros(16))
     assert process.memory_info().rss - before < 20e6

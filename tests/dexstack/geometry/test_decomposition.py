@@ -75,6 +75,7 @@ def test_a_short_time_makes_parts_coarser_and_never_rejects_an_object(tmp_path, 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(decomposition, "SECONDS", 0.01)
     monkeypatch.setattr(decomposition, "HASTY_SECONDS", 0.01)
+    monkeypatch.setattr("dexstack.process.bounded.POLL", 0.01)
     said = []
     [hull] = convex_parts(ring.mesh, 16, said.append)
     assert hull.mesh().volume == pytest.approx(ring.mesh.convex_hull.volume)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from dexstack.control.factory import check_planner
@@ -9,8 +10,16 @@ from dexstack.control.params import PlannerParams
 from dexstack.control.planners import PLANNERS
 from dexstack.control.planners.gauss_newton import MpcParams
 from dexstack.errors import ConfigError
+from dexstack.graph.modes import MODES
 from dexstack.graph.parameters import SimulatorParams
-from dexstack.graph.settings import Spec, chosen_planner, make_task, parameter_files, read_settings
+from dexstack.graph.settings import (
+    Spec,
+    chosen_planner,
+    make_task,
+    parameter_files,
+    perception_file,
+    read_settings,
+)
 from dexstack.hand.servo import ServoParams
 from dexstack.learning.loss import LearnerParams
 from dexstack.model.description import data_dir
@@ -69,6 +78,31 @@ def test_parameters_come_from_the_files_of_the_task(spec, expected):
     settings = read_settings(spec)
     for block, values in expected.items():
         assert {name: getattr(settings[block], name) for name in values} == values
+
+
+def test_gravity_of_the_hands_section_reaches_every_node_and_the_task(tmp_path):
+    file = tmp_path / "p.yaml"
+    file.write_text("hand: {ros__parameters: {gravity: [1, 0, -9], gravity_frame: base}}\n")
+    spec = Spec(files=(str(file),))
+    robot = make_task(spec, read_settings(spec)).setup().robot
+    assert robot.gravity == (1.0, 0.0, -9.0)
+    for mode in ("sim", "mock", "hardware"):
+        for incline, expected in (("", (1, 0, -9)), ("30,x", (0, -4.905, -9.81 * np.sqrt(0.75)))):
+            nodes = MODES[mode].describe({"params": str(file), "incline": incline})
+            given = {n.name: n.parameters for n in nodes if "gravity" in n.parameters}
+            assert given.keys() >= {"hand", "mpc", "task", "contact_detector", "console"}
+            assert ("simulator" in given) == (mode != "hardware")
+            for parameters in given.values():
+                np.testing.assert_allclose(parameters["gravity"], expected)
+                assert parameters["gravity_frame"] == "base"
+
+
+def test_a_preset_of_perception_is_named_or_a_file(tmp_path):
+    for name, period in (("realsense", 0.0334), ("markerless", 0.04)):
+        assert read_settings(Spec(files=(str(perception_file(name)),)))[LoopParams].pose_period == period
+    assert perception_file(tmp_path / "own.yaml") == tmp_path / "own.yaml"
+    with pytest.raises(ConfigError, match=r"preset of perception 'realsens'.*realsense"):
+        perception_file("realsens")
 
 
 def test_a_planner_adds_its_files_after_those_of_the_task():
@@ -182,3 +216,17 @@ def test_an_unusable_run_is_rejected_before_anything_is_compiled(spec, complaint
 def test_the_loop_and_the_simulator_node_have_the_same_periods():
     assert SimulatorParams.pose_period == LoopParams.pose_period
     assert SimulatorParams.feedback_period == ServoParams.period
+
+
+def test_a_model_adds_its_files_however_it_is_chosen(tmp_path):
+    own = tmp_path / "own.yaml"
+    own.write_text("mpc: {ros__parameters: {model: dsdf}}")
+    plain, chosen, named = (
+        Spec("three_ball", **how) for how in ({}, {"overrides": (("model", "dsdf"),)}, {"files": (str(own),)})
+    )
+    assert [path.name for path in parameter_files(plain)] == ["three_ball.yaml"]
+    assert [path.name for path in parameter_files(chosen)] == ["three_ball.yaml", "three_ball.dsdf.yaml"]
+    for spec in (chosen, named):
+        learner = read_settings(spec)[LearnerParams]
+        assert (learner.prior, learner.mass_prior, learner.robust) == (0.0, 0.0, 1e5)
+    assert read_settings(plain)[LearnerParams].mass_prior > 0.0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dexstack.errors import ConfigError
-from dexstack.hand.trajectory import Motion, Path, read_motion, write_motion
+from dexstack.hand.trajectory import Path, Waypoints, read_waypoints, write_waypoints
 from dexstack.identification import excitation as exciting
 from dexstack.identification.excitation import Rehearsal, excitation, rehearse, swinging
 
@@ -31,7 +31,7 @@ def test_a_rehearsal_detects_an_unsafe_motion(palm):
     gentle = rehearse(task, servo, swinging(scene.robot, scene.rest, 0.1, 3.0))
     assert not gentle.why_not and 0.0 < gentle.moved < 0.02 and 0.0 < gentle.torque < 0.6
     low, high = scene.robot.lower, scene.robot.upper
-    slam = Motion(
+    slam = Waypoints(
         scene.robot.joint_names, np.array([0.3, 0.6]), np.stack([scene.rest, low + 0.4 * (high - low)])
     )
     assert rehearse(task, servo, slam).why_not
@@ -74,12 +74,12 @@ def test_the_largest_swing_that_is_safe_in_every_world_is_used(palm, monkeypatch
 def test_a_motion_is_read_back_from_its_file(palm, tmp_path):
     scene = palm[0].setup()
     motion = swinging(scene.robot, scene.rest, 0.1, 3.0)
-    write_motion(tmp_path / "new" / "motion.npz", motion)
-    back = read_motion(tmp_path / "new" / "motion.npz")
+    write_waypoints(tmp_path / "new" / "motion.npz", motion)
+    back = read_waypoints(tmp_path / "new" / "motion.npz")
     assert back.names == list(motion.names)
     for name in ("times", "positions", "velocities"):
         np.testing.assert_array_equal(getattr(back, name), getattr(motion, name))
     (tmp_path / "text.npz").write_text("no archive")
     for name in ("text.npz", "none.npz"):
         with pytest.raises(ConfigError, match="cannot read the motion"):
-            read_motion(tmp_path / name)
+            read_waypoints(tmp_path / name)

@@ -1,10 +1,7 @@
 """The hand's model against the manufacturer's, other readers of the same file, and physics."""
 
-from __future__ import annotations
-
 from importlib.metadata import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -16,9 +13,6 @@ from dexstack.model.description import data_dir
 from dexstack.model.hand import HandModel, load_hand
 from dexstack.model.urdf import Shape, check_inertia, read_urdf
 from tests.dexstack.model.tree import body_poses, random_angles
-
-if TYPE_CHECKING:
-    import pinocchio
 
 SIDES = ("right", "left")
 """Sides of the Allegro Hand."""
@@ -32,7 +26,7 @@ def vendor_urdf(side: str) -> Path:
     )
 
 
-def in_model_order(model: pinocchio.Model, hand: HandModel, q: np.ndarray) -> np.ndarray:
+def in_model_order(model, hand: HandModel, q: np.ndarray) -> np.ndarray:
     out = np.zeros(model.nq)
     for name, angle in zip(hand.joint_names, q, strict=True):
         out[model.joints[model.getJointId(name)].idx_q] = angle
@@ -249,7 +243,7 @@ BROKEN_YAML = [
     ("palm_link: palm_link", "palm_link: base", "palm link 'base' must exist"),
     ("radius: 0.012", "radius: 0", "'fingertips.radius' must be positive"),
     ("friction:", "frictions:", "lacks the key 'friction'"),
-    ("side: right", "side: right\nspeed: 3", "unknown key 'speed'"),
+    ("side: right", "side: right\nspeed: 3", "unknown key of .* 'speed'"),
     (
         "[joint_0.0, joint_4.0",
         "[joint_0.0, joint_44.0",

@@ -87,7 +87,7 @@ def test_an_object_needs_only_a_mesh_and_a_yaml(tmp_path):
         ("mesh: box.obj", "mesh: ball.obj", "there is no mesh file .*ball.obj"),
         ("sliding: 0.5", "sliding: -0.5", "friction must not be negative"),
         ("sliding: 0.5, ", "", "'friction' must have exactly the entries sliding"),
-        ("name: box", "name: box\ncolour: red", "unknown key 'colour'"),
+        ("name: box", "name: box\ncolour: red", "unknown key of .* 'colour'"),
         ("name: box", "name: box\ncontact_dimension: 5", "'contact_dimension' must be 3, 4 or 6"),
         ("[0.0, 0.0, 0.04]", "[0.0, 0.0]", "'start.allegro.position' must be 3 finite numbers"),
         ("noise_yaw: 0.0", "noise_yaw: -1.0", "noise of 'start.allegro' must not be negative"),

@@ -9,6 +9,7 @@ from dexstack.cli.main import main
 from dexstack.config import share_dir
 from dexstack.errors import ConfigError
 from dexstack.model.hand import load_hand
+from dexstack.model.mount import inclined
 from dexstack.model.objects import load_object
 from dexstack.model.strength import check_weight, finger_forces, heaviest
 
@@ -31,6 +32,19 @@ def test_a_rough_palm_lowers_the_largest_mass():
     assert heaviest(rough, CUBE) == pytest.approx(
         0.5 * heaviest(replace(HAND, friction_palm=0.01), CUBE), rel=1e-6
     )
+
+
+def test_the_fingers_of_an_inclined_palm_bear_what_it_does_not():
+    """30°: the palm bears cos 30° of the weight, which rubs, and the fingers sin 30°; downwards they
+    bear all of it."""
+
+    def at(degrees):
+        return heaviest(replace(HAND, gravity=inclined(degrees)), CUBE)
+
+    friction = max(HAND.friction_palm, CUBE.friction[0])
+    assert at(30.0) == pytest.approx(at(0.0) * friction / (friction * np.cos(np.pi / 6) + 0.5))
+    assert at(180.0) == pytest.approx(at(0.0) * friction)
+    assert heaviest(replace(HAND, gravity=(0.0, 0.0, 0.0)), CUBE) == np.inf
 
 
 def test_packaged_hands_turn_packaged_objects():

@@ -1,5 +1,4 @@
-"""Import of objects: closed forms of what is written, the rule for its place, rejections, and two
-hundred broken files."""
+"""Import of objects: closed forms of what is written, the rule for its place, and rejections."""
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object, mirrored
 from dexstack.model.placing import place_on_palm
 from dexstack.onboarding.add_object import DENSITY, Wishes, add_object, inspect
-from tests.dexstack.onboarding import broken
 
 
 @pytest.fixture(autouse=True)
@@ -139,22 +137,3 @@ def test_wishes_settle_what_would_be_rejected(tmp_path):
         add_object(put(tmp_path, BOX), tmp_path)
     added = add_object(put(tmp_path, HALF), tmp_path, Wishes(consent=True))
     assert added.obj.mesh.volume == pytest.approx(0.05**3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(200))
-def test_a_broken_file_ends_in_an_object_or_a_sentence(seed, tmp_path):
-    file = broken.write(tmp_path, seed)
-    try:
-        added = add_object(file, tmp_path / "made", Wishes("thing", consent=seed % 2 == 0))
-    except ConfigError as error:
-        assert "\n" not in str(error)
-    else:
-        obj = load_object(added.yaml)
-        numbers = (
-            obj.inertia,
-            obj.size,
-            obj.start("allegro").pose_WO,
-            [added.report.part_error, added.repaired.added],
-        )
-        assert all(np.isfinite(x).all() for x in numbers)

@@ -1,16 +1,21 @@
 """The same hand, object and checks in every plant."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from dexstack.errors import ConfigError
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import load_hand
+from dexstack.model.mount import inclined
 from dexstack.model.objects import load_object
 from dexstack.plants import PLANTS, make_plant, plant_params
 
 COMPILED = ("lcp", "soft")
 """Plants whose kernels take a minute to compile."""
+HAND = replace(load_hand(), gravity=inclined(5.0, "x"))
+"""A palm that is not level, on which friction holds the cube."""
 FAR = np.array([0.0, 0.0, 0.6, 1.0, 0.0, 0.0, 0.0])
 
 
@@ -19,7 +24,7 @@ FAR = np.array([0.0, 0.0, 0.6, 1.0, 0.0, 0.0, 0.0])
     params=[pytest.param(name, marks=[pytest.mark.slow] if name in COMPILED else []) for name in PLANTS],
 )
 def plant(request):
-    return make_plant(request.param, load_hand(), load_object("cube"))
+    return make_plant(request.param, HAND, load_object("cube"))
 
 
 def test_the_object_falls_freely(plant):
@@ -28,12 +33,14 @@ def test_the_object_falls_freely(plant):
     for _ in range(n):
         plant.step(np.zeros(16))
     assert plant.time == pytest.approx(n * plant.dt)
-    np.testing.assert_allclose(plant.twist_WO, (0, 0, -9.81 * n * plant.dt, 0, 0, 0), atol=1e-9)
-    np.testing.assert_allclose(plant.pose_WO[2], FAR[2] - 9.81 * plant.dt**2 * n * (n + 1) / 2, atol=1e-4)
+    gravity = 9.81 * np.array([0.0, -np.sin(np.radians(5.0)), -np.cos(np.radians(5.0))])
+    np.testing.assert_allclose(plant.twist_WO, [*(n * plant.dt * gravity), 0, 0, 0], atol=1e-9)
+    fallen = plant.dt**2 * n * (n + 1) / 2 * gravity
+    np.testing.assert_allclose(plant.pose_WO[:3], FAR[:3] + fallen, atol=1e-4)
 
 
 def test_the_cube_rests_on_the_palm_of_a_hand_that_holds_its_pose(plant):
-    hand, start = load_hand(), load_object("cube").start("allegro")
+    hand, start = HAND, load_object("cube").start("allegro")
     gravity = GravityCompensation(hand)
     plant.reset(hand.home, start.pose_WO)
     for k in range(round(1.5 / plant.dt)):

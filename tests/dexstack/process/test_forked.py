@@ -1,7 +1,5 @@
 """Programs started by a fork of a starter process, since this one has threads of every library."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

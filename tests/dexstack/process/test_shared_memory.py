@@ -1,7 +1,5 @@
 """Shared memory of Fast DDS: segments of killed nodes are removed, those of living nodes are not."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

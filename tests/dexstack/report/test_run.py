@@ -15,7 +15,7 @@ from dexstack.model.scene import build_scene
 from dexstack.report.film import FPS, GOAL, write_film
 from dexstack.report.run import write_run
 from dexstack.report.run_page import write_page
-from tests.dexstack.nodes import browser
+from tests.dexstack.report import browser
 
 
 @pytest.fixture(scope="module")

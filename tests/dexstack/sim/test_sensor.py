@@ -8,26 +8,44 @@ from dexstack.sim.sensor import PoseSensor, PoseStream
 
 POSE = np.array([0.01, -0.02, 0.03, *np.array([0.5, -0.5, 0.1, 0.7]) / 1.0])
 POSE[3:] /= np.linalg.norm(POSE[3:])
+DT, PERIOD = 0.002, 0.0334
+
+
+def still(later: float) -> tuple[np.ndarray, np.ndarray]:
+    """The object and one joint do not move."""
+    return POSE, np.zeros(1)
 
 
 def test_a_perfect_sensor_changes_nothing_and_draws_nothing():
     rng = np.random.default_rng(0)
-    np.testing.assert_array_equal(PoseSensor().measure(POSE, rng), POSE)
+    np.testing.assert_array_equal(PoseSensor().begin(PERIOD, rng)(still).pose_WO, POSE)
     assert rng.random() == np.random.default_rng(0).random()
 
 
 def test_noise_has_the_stated_spread():
     sensor, rng = PoseSensor(pose_noise_position=0.001, pose_noise_rotation=0.0175), np.random.default_rng(1)
-    measured = np.array([sensor.measure(POSE, rng) for _ in range(4000)])
+    measure = sensor.begin(PERIOD, rng)
+    measured = np.array([measure(still).pose_WO for _ in range(4000)])
     np.testing.assert_allclose((measured[:, :3] - POSE[:3]).std(axis=0), 0.001, rtol=0.05)
     np.testing.assert_allclose(np.linalg.norm(measured[:, 3:], axis=1), 1.0, atol=1e-12)
     squared = np.mean([geodesic_angle(m[3:], POSE[3:]) ** 2 for m in measured])
     assert squared == pytest.approx(3 * 0.0175**2, rel=0.05)
 
 
-# --- in a trial -----------------------------------------------------------------------------------
+def test_correlated_noise_has_the_stated_spread_and_time_constant():
+    sensor = PoseSensor(pose_noise_position=0.005, pose_noise_rotation=0.1, pose_noise_time=0.3)
+    rng, errors = np.random.default_rng(2), []
+    for _ in range(400):
+        measure = sensor.begin(PERIOD, rng)
+        errors.append([measure(still).pose_WO[:3] - POSE[:3] for _ in range(20)])
+    e = np.array(errors)
+    np.testing.assert_allclose(e.std(axis=(0, 2)), 0.005, rtol=0.1)
+    lags = np.array([1, 5, 9])
+    kept = [np.mean(e[:, lag:] * e[:, :-lag]) / np.mean(e**2) for lag in lags]
+    np.testing.assert_allclose(kept, np.exp(-lags * PERIOD / 0.3), atol=0.04)
 
-DT, PERIOD = 0.002, 0.0334
+
+# --- in a trial -----------------------------------------------------------------------------------
 
 
 def seen(sensor: PoseSensor, seconds: float = 15.0, seed: int = 0) -> np.ndarray:

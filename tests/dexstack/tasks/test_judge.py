@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dexstack.tasks.judge import Judge
+from dexstack.tasks.judge import SETTLED, Judge
 from dexstack.tasks.palm_turn import PalmTurn
 from dexstack.tasks.reorient import Reorient, ReorientParams
 
@@ -47,6 +47,24 @@ def test_a_dropped_object_reaches_nothing():
     judged.look(2.0 * HOLD, at(0.5, fall=0.2))
     assert judged.dropped and not judged.reached_at
     assert judged.outcome(1.0, at(0.5, fall=0.2)).dropped
+
+
+def test_an_object_settles_where_it_rests_at_its_last_goal():
+    """It turns slowly inside the tolerance from 2 to 3 s, then rests."""
+    judged, times = judge(0.5, 1.0), np.arange(0.0, 6.0, 0.05)
+    yaws = np.where(times < 1.0, 0.5, 1.0 + 0.05 * np.clip(times - 2.0, 0.0, 1.0))
+    settled = []
+    for t, yaw in zip(times, yaws, strict=True):
+        judged.look(t, at(yaw))
+        settled.append(judged.settled)
+    first = times[np.argmax(settled)]
+    assert first == pytest.approx(1.0 + SETTLED, abs=0.11), "it rests at its second goal before it turns"
+    turning = (times > 2.5) & (times < 3.0)
+    assert not np.array(settled)[turning].any() and settled[-1]
+    judged.look(6.1, at(2.0))
+    assert not judged.settled
+    judged.look(6.2, at(0.0, fall=0.2))
+    assert judged.dropped and not judged.settled
 
 
 @pytest.mark.parametrize(("t", "over"), [(0.9, False), (1.1, True)])

@@ -11,11 +11,14 @@ from scipy.spatial.transform import Rotation
 from dexstack.config import share_dir
 from dexstack.control.base import PlannedState
 from dexstack.geometry.rotations import geodesic_angle, quaternion_product, wrap_angle, yaw_of, yaw_quaternion
+from dexstack.graph.settings import Spec
 from dexstack.hand.servo import ServoLaw, ServoParams
+from dexstack.model.mount import inclined
 from dexstack.model.objects import object_names
 from dexstack.tasks.base import Outcome
 from dexstack.tasks.continuous import Continuous
 from dexstack.tasks.palm_turn import BENCHMARKS, PalmParams, PalmTurn, PalmWeights
+from dexstack.trials.sweep import loop_of
 
 TASK = PalmTurn()
 
@@ -227,3 +230,22 @@ def test_the_servo_of_a_trial_does_not_take_a_blocked_joint_for_a_dead_encoder()
             law.step(rest, k * period)
         trips[name] = law.trip
     assert trips["trial"] is None and "frozen encoder" in str(trips["hand"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        (("gravity", inclined(20.0)),),
+        (("pose_noise_position", 0.005), ("pose_noise_rotation", 0.0873), ("pose_delay", 0.06)),
+    ],
+    ids=["a palm inclined by 20°", "a pose known to 5 mm and 5°"],
+)
+def test_the_cube_is_turned_and_stays_in_the_hand(overrides):
+    """By 45° and by −60°, of which little is left at the best moment."""
+    loop = loop_of(Spec(overrides=overrides))
+    for k in (0, 3):
+        trial = loop.run(k, 81000, 8.0)
+        error, q_command = trial.recording["error"], trial.recording["q_command"]
+        assert np.isfinite(q_command).all() and not trial.dropped
+        assert error.min() < 0.3 * error[0]

@@ -26,6 +26,7 @@ perception: {exact: {}}
 
 def outcome(*, succeeded=False, dropped=False, trouble="", errors=(1.0, 0.5)):
     recording = {"t": np.linspace(0.0, 10.0, len(errors)), "error": np.array(errors)}
+    recording["position_error"] = np.zeros(len(errors))
     goal = Goal(np.array([0, 0, 0, 1.0, 0, 0, 0]), "goal")
     found = {"orientation_error": errors[-1], "position_error": 0.0, "stalls": 0, "wall_s": 0.0}
     return BatchTrial(
@@ -76,8 +77,8 @@ def test_a_malformed_protocol_is_refused(tmp_path, change, says):
 def test_the_packaged_protocol_covers_what_its_names_say():
     full, quick = read_protocol(PACKAGED), read_protocol(PACKAGED, quick=True)
     cells = list(full.cells("sampling", "cube", "right"))
-    assert len(cells) == len({name for name, _, _ in cells}) == 2 * 4 * 3 * 2
-    assert full.trials == 200 and len(list(quick.cells("", "cube", "right"))) == 2
+    assert len(cells) == len({name for name, _, _ in cells}) == 6 * 4 * 3 * 2
+    assert full.trials == 200 and len(list(quick.cells("", "cube", "right"))) == 4
     assert code_hash(full) != code_hash(quick) == code_hash(read_protocol(PACKAGED, quick=True))
 
 
@@ -109,4 +110,4 @@ def test_the_quick_protocol_runs(tmp_path):
         == 0
     )
     cells = json.loads((tmp_path / "a.json").read_text())["results"]["cells"]
-    assert [c["task"] for c in cells] == ["yaw", "so3"] and cells[0]["success_rate"] == 1.0
+    assert [c["task"] for c in cells] == ["yaw", "so3", "a2", "b2"] and cells[0]["success_rate"] == 1.0

@@ -44,4 +44,4 @@ def test_the_overlap_of_a_start_does_not_count_unless_the_trial_ends_before(dept
     n = len(depths)
     q, t = np.tile(setup.rest, (n, 1)), np.array([0.0, 0.4, 0.6])[:n]
     recording = {"t": t, "q": q, "pose_WO": sunk(setup, *depths)}
-    assert overlap.deepest_of(recording) == overlap.depths(q[:1], sunk(setup, counts))[0]
+    assert overlap.depths_of(recording).max() == overlap.depths(q[:1], sunk(setup, counts))[0]

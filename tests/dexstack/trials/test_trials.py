@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import pytest
 
 from dexstack.errors import ConfigError
+from dexstack.files import whole
 from dexstack.graph.settings import Spec
 from dexstack.tasks.base import NOMINAL_WORLD, World
 from dexstack.trials.films import worth_seeing
-from dexstack.trials.keep import whole
 from dexstack.trials.pool import in_processes, on_ray
 from dexstack.trials.sweep import vary
 
@@ -70,7 +70,7 @@ def f(k):
 """
 COMMAND = """
 from dexstack.trials.films import worth_seeing
-from dexstack.trials.keep import whole
+from dexstack.files import whole
 from dexstack.trials.pool import in_processes
 from forever import f
 if __name__ == "__main__":

@@ -8,31 +8,42 @@ from typing import Any
 
 from dexstack.cli.arguments import positive
 from dexstack.cli.cores import add_core_argument, one_core
+from dexstack.cli.options import command, option
 from dexstack.cli.output import note, publish, table
 from dexstack.report.statistics import times
 
-
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``bench hand``."""
-    p = subparsers.add_parser(
-        "hand",
-        help="timing of the servo loop over CAN, against an emulated hand",
-        description="Measure period and latency of the servo loop against an emulated hand in another "
-        "process, with the driver on one core and the other cores busy. Exit code 0 only if every limit "
-        "is kept.",
-    )
-    p.add_argument("--seconds", type=positive, default=60.0, metavar="S", help="duration of the measurement")
-    p.add_argument("--hand", default="right", choices=("right", "left"), help="side of the hand")
-    p.add_argument("--idle", action="store_true", help="do not keep the other cores busy")
-    for flag, default, metavar, what in (
-        ("--period-p99", 3.5e-3, "S", "99th percentile of the period"),
-        ("--latency-p99", 1.5e-3, "S", "99th percentile of the latency"),
-        ("--cpu", 0.25, "SHARE", "share of one core"),
-    ):
-        p.add_argument(
-            flag, type=positive, default=default, metavar=metavar, help=f"largest {what} for exit code 0"
-        )
-    add_core_argument(p)
+add_parser = command(
+    "hand",
+    option("--seconds", type=positive, default=60.0, metavar="S", help="duration of the measurement"),
+    option("--hand", default="right", choices=("right", "left"), help="side of the hand"),
+    option("--idle", action="store_true", help="do not keep the other cores busy"),
+    option(
+        "--period-p99",
+        type=positive,
+        default=3.5e-3,
+        metavar="S",
+        help="largest 99th percentile of the period for exit code 0",
+    ),
+    option(
+        "--latency-p99",
+        type=positive,
+        default=1.5e-3,
+        metavar="S",
+        help="largest 99th percentile of the latency for exit code 0",
+    ),
+    option(
+        "--cpu",
+        type=positive,
+        default=0.25,
+        metavar="SHARE",
+        help="largest share of one core for exit code 0",
+    ),
+    add_core_argument,
+    help="timing of the servo loop over CAN, against an emulated hand",
+    description="Measure period and latency of the servo loop against an emulated hand in another "
+    "process, with the driver on one core and the other cores busy. Exit code 0 only if every limit "
+    "is kept.",
+)
 
 
 def run(args: argparse.Namespace) -> int:

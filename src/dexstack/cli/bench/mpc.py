@@ -7,42 +7,38 @@ from typing import Any
 
 from dexstack.cli import arguments
 from dexstack.cli.cores import add_core_argument, one_core
+from dexstack.cli.options import command, option
 from dexstack.cli.output import note, publish, table
 from dexstack.report.statistics import errors, times
 
-
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``bench mpc``."""
-    p = subparsers.add_parser(
-        "mpc",
-        help="time of an MPC solve",
-        description="Measure processor and wall time of contact detection and MPC solve, on one core, on "
-        "states of the closed loop. Exit code 0 only if the processor time of the solve keeps both limits.",
-    )
-    arguments.add_scene_arguments(p)
-    arguments.add_planner_arguments(p)
-    p.add_argument(
+add_parser = command(
+    "mpc",
+    arguments.add_scene_arguments,
+    arguments.add_planner_arguments,
+    option(
         "--solves", type=arguments.positive_int, default=1000, metavar="N", help="number of counted solves"
-    )
-    p.add_argument(
+    ),
+    option(
         "--min-contacts",
         type=int,
         default=8,
         metavar="N",
         help="count only states with at least this many active contacts",
-    )
-    p.add_argument("--p50", type=float, default=2e-3, metavar="S", help="largest median for exit code 0")
-    p.add_argument(
-        "--p99", type=float, default=3e-3, metavar="S", help="largest 99th percentile for exit code 0"
-    )
-    p.add_argument(
+    ),
+    option("--p50", type=float, default=2e-3, metavar="S", help="largest median for exit code 0"),
+    option("--p99", type=float, default=3e-3, metavar="S", help="largest 99th percentile for exit code 0"),
+    option(
         "--seed",
         type=arguments.natural,
         default=0,
         metavar="S",
         help="seed of the trials that supply the states",
-    )
-    add_core_argument(p)
+    ),
+    add_core_argument,
+    help="time of an MPC solve",
+    description="Measure processor and wall time of contact detection and MPC solve, on one core, on "
+    "states of the closed loop. Exit code 0 only if the processor time of the solve keeps both limits.",
+)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ import time
 
 from dexstack.cli.arguments import natural, number, positive
 from dexstack.cli.cores import add_core_argument, one_core
+from dexstack.cli.options import command, option
 from dexstack.cli.output import note, publish
 from dexstack.report.statistics import times
 
@@ -14,29 +15,27 @@ RATE = 30.0
 """Pictures per second of film."""
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``bench pose-estimator``."""
-    p = subparsers.add_parser(
-        "pose-estimator",
-        help="milliseconds per picture of the pose estimator",
-        description="Measure the processor time from a picture to the object's pose, on one core, with "
-        "simulated pictures of a cube that turns on the palm. Exit code 0 only if the limit is kept.",
-    )
-    p.add_argument("--seconds", type=_seconds, default=10.0, metavar="S", help="length of the film at 30 Hz")
-    p.add_argument("--noise", type=positive, default=2.0, metavar="SIGMA", help="pixel noise, of 255")
-    p.add_argument(
+def _seconds(text: str) -> float:
+    return number(text, float, lambda x: 1.0 <= x <= 600.0, "seconds from 1 to 600")
+
+
+add_parser = command(
+    "pose-estimator",
+    option("--seconds", type=_seconds, default=10.0, metavar="S", help="length of the film at 30 Hz"),
+    option("--noise", type=positive, default=2.0, metavar="SIGMA", help="pixel noise, of 255"),
+    option(
         "--p99",
         type=positive,
         default=15e-3,
         metavar="S",
         help="largest 99th percentile for exit code 0",
-    )
-    p.add_argument("--seed", type=natural, default=0, metavar="S", help="seed of the noise")
-    add_core_argument(p)
-
-
-def _seconds(text: str) -> float:
-    return number(text, float, lambda x: 1.0 <= x <= 600.0, "seconds from 1 to 600")
+    ),
+    option("--seed", type=natural, default=0, metavar="S", help="seed of the noise"),
+    add_core_argument,
+    help="milliseconds per picture of the pose estimator",
+    description="Measure the processor time from a picture to the object's pose, on one core, with "
+    "simulated pictures of a cube that turns on the palm. Exit code 0 only if the limit is kept.",
+)
 
 
 def run(args: argparse.Namespace) -> int:

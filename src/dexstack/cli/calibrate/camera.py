@@ -8,6 +8,7 @@ from typing import Any
 
 from dexstack.cli.arguments import positive_int
 from dexstack.cli.calibrate.pictures import add_source_arguments, take
+from dexstack.cli.options import command, option
 from dexstack.cli.output import note, publish, table
 
 LARGEST_MISS = 0.5
@@ -16,32 +17,28 @@ FOCAL = 0.02
 """Largest relative error of the focal length, beyond three σ."""
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``calibrate camera``."""
-    p = subparsers.add_parser(
-        "camera",
-        help="pose of the camera",
-        description="Measure the camera's pose in the palm frame from pictures of the tags on the hand's "
-        "base, check the intrinsics, draw the reprojected corners, and write the file that pose_estimator "
-        f"reads. Exit code 0 only if all corners fit within {LARGEST_MISS:g} px and the intrinsics fit.",
-    )
-    add_source_arguments(p)
-    p.add_argument(
-        "--hand", default="right", choices=("right", "left"), help="side of the hand, for --source sim"
-    )
-    p.add_argument(
+add_parser = command(
+    "camera",
+    add_source_arguments,
+    option("--hand", default="right", choices=("right", "left"), help="side of the hand, for --source sim"),
+    option(
         "--base",
         type=Path,
         help="tags of the hand's base in the palm frame (default: the plate of hardware/tags.md)",
-    )
-    p.add_argument("--pictures", type=positive_int, default=30, metavar="N", help="number of pictures")
-    p.add_argument(
+    ),
+    option("--pictures", type=positive_int, default=30, metavar="N", help="number of pictures"),
+    option(
         "--output",
         type=Path,
         default=Path("camera_mount.yaml"),
         metavar="FILE",
         help="file for the result; a picture of the same name shows the corners",
-    )
+    ),
+    help="pose of the camera",
+    description="Measure the camera's pose in the palm frame from pictures of the tags on the hand's "
+    "base, check the intrinsics, draw the reprojected corners, and write the file that pose_estimator "
+    f"reads. Exit code 0 only if all corners fit within {LARGEST_MISS:g} px and the intrinsics fit.",
+)
 
 
 def run(args: argparse.Namespace) -> int:

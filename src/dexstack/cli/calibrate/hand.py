@@ -8,32 +8,31 @@ from typing import Any
 
 from dexstack.cli.arguments import positive
 from dexstack.cli.hand_access import add_hand_arguments, agreed, the_hand
+from dexstack.cli.options import command, option
 from dexstack.cli.output import note, publish, table
 
 NOTE_PERIOD = 5.0
 """Time between two messages about missing joints [s]."""
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``calibrate hand``."""
-    p = subparsers.add_parser(
-        "hand",
-        help="zero offsets of the hand's joints",
-        description="Measure the zero offsets of the joints while a person moves each of them from one stop "
-        "to the other, and store them by serial number for every later start. The servo stays off. The lower "
-        "stops give the offsets, the upper ones check them. Exit code 0 only if they were measured, "
-        "checked and stored.",
-    )
-    add_hand_arguments(p)
-    p.add_argument(
+add_parser = command(
+    "hand",
+    add_hand_arguments,
+    option(
         "--seconds",
         type=positive,
         default=180.0,
         metavar="S",
         help="time limit; it ends when all stops were reached",
-    )
-    p.add_argument("--dry-run", action="store_true", help="measure, but store nothing")
-    p.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    ),
+    option("--dry-run", action="store_true", help="measure, but store nothing"),
+    option("--yes", action="store_true", help="do not ask for confirmation"),
+    help="zero offsets of the hand's joints",
+    description="Measure the zero offsets of the joints while a person moves each of them from one stop "
+    "to the other, and store them by serial number for every later start. The servo stays off. The lower "
+    "stops give the offsets, the upper ones check them. Exit code 0 only if they were measured, "
+    "checked and stored.",
+)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -104,21 +103,17 @@ def _measure(args: argparse.Namespace, link: Any, hand: Any) -> tuple[Any, Any, 
         link.stream()
         now = link.computer.monotonic
         sweep = StopSweep(hand.lower, hand.upper)
-        end = now() + args.seconds
-        said = now()
-        while now() < end and not sweep.complete:
-            feedback = link.read(0.02)
-            if feedback is not None:
+        said = incomplete = now()
+        end = said + args.seconds
+        # once complete a little longer, because a stop may yield a little
+        while now() < (incomplete + min(2.0, args.seconds) if sweep.complete else end):
+            if (feedback := link.read(0.02)) is not None:
                 sweep.add(feedback.q + old)
-            if now() > said + NOTE_PERIOD:
+            incomplete = incomplete if sweep.complete else now()
+            if not sweep.complete and now() > said + NOTE_PERIOD:
                 said = now()
                 missing = [hand.joint_names[j] for j in np.flatnonzero(~(np.abs(sweep.errors) <= HELD_OUT))]
                 note(f"not yet moved from stop to stop: {', '.join(missing)}")
-        stay = now() + min(2.0, args.seconds)
-        while sweep.complete and now() < stay:  # a stop may yield a little
-            feedback = link.read(0.02)
-            if feedback is not None:
-                sweep.add(feedback.q + old)
     finally:
         link.close()
     return sweep, old, serial

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dexstack.cli.arguments import natural, positive_int
 from dexstack.cli.hand_access import EMULATED, add_gravity_argument, add_hand_arguments, agreed, the_hand
+from dexstack.cli.options import command, option
 from dexstack.cli.output import note, publish, table
 
 if TYPE_CHECKING:
@@ -30,33 +31,29 @@ Camera = Callable[[], "tuple[np.ndarray, CameraModel] | None"]
 """Returns the newest grey picture since the last call; None without one."""
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``calibrate hand-eye``."""
-    p = subparsers.add_parser(
-        "hand-eye",
-        help="camera pose and joint zeros together",
-        description="Move the fingers, with the caps of `dexstack calibrate sheet --object fingertips`, to "
-        "random postures, and solve pictures and joint angles for the camera's pose in the palm frame and "
-        "the joints' zeros. Every second picture is held out for validation. Exit code 0 only if enough tags "
-        "were seen, the held-out pictures agree, and the result was saved. With --interface emulated the "
-        "pictures are simulated, with a camera pose drawn from the seed.",
-    )
-    add_hand_arguments(p)
-    add_gravity_argument(p)
-    p.add_argument(
-        "--serial", default="", help="serial number of the RealSense (default: the first one found)"
-    )
-    p.add_argument("--postures", type=positive_int, default=60, metavar="N", help="number of pictures")
-    p.add_argument("--seed", type=natural, default=0, metavar="S", help="seed of the postures")
-    p.add_argument(
+add_parser = command(
+    "hand-eye",
+    add_hand_arguments,
+    add_gravity_argument,
+    option("--serial", default="", help="serial number of the RealSense (default: the first one found)"),
+    option("--postures", type=positive_int, default=60, metavar="N", help="number of pictures"),
+    option("--seed", type=natural, default=0, metavar="S", help="seed of the postures"),
+    option(
         "--output",
         type=Path,
         default=Path("camera_mount.yaml"),
         metavar="FILE",
         help="file for the camera's pose",
-    )
-    p.add_argument("--dry-run", action="store_true", help="measure, but save nothing")
-    p.add_argument("--yes", action="store_true", help="do not ask before the hand moves")
+    ),
+    option("--dry-run", action="store_true", help="measure, but save nothing"),
+    option("--yes", action="store_true", help="do not ask before the hand moves"),
+    help="camera pose and joint zeros together",
+    description="Move the fingers, with the caps of `dexstack calibrate sheet --object fingertips`, to "
+    "random postures, and solve pictures and joint angles for the camera's pose in the palm frame and "
+    "the joints' zeros. Every second picture is held out for validation. Exit code 0 only if enough tags "
+    "were seen, the held-out pictures agree, and the result was saved. With --interface emulated the "
+    "pictures are simulated, with a camera pose drawn from the seed.",
+)
 
 
 def run(args: argparse.Namespace) -> int:

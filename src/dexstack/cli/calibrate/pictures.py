@@ -8,28 +8,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dexstack.cli.arguments import natural
+from dexstack.cli.options import option, options
 
 if TYPE_CHECKING:
     from dexstack.perception.sources import PictureSet
 
 
-def add_source_arguments(p: argparse.ArgumentParser) -> None:
-    """Add ``--source`` and its options, and ``--seed``."""
-    p.add_argument(
+add_source_arguments = options(
+    option(
         "--source",
         default="realsense",
         help="realsense, sim, or a folder of pictures with camera.yaml",
-    )
-    p.add_argument(
-        "--serial", default="", help="serial number of the RealSense (default: the first one found)"
-    )
-    p.add_argument(
+    ),
+    option("--serial", default="", help="serial number of the RealSense (default: the first one found)"),
+    option(
         "--resolution", default="640x480", choices=("640x480", "1280x720"), help="resolution of the RealSense"
-    )
-    p.add_argument(
-        "--wait", type=float, default=0.1, metavar="S", help="time between two pictures of the RealSense"
-    )
-    p.add_argument("--seed", type=natural, default=0, metavar="S", help="seed of the noise, for --source sim")
+    ),
+    option("--wait", type=float, default=0.1, metavar="S", help="time between two pictures of the RealSense"),
+    option("--seed", type=natural, default=0, metavar="S", help="seed of the noise, for --source sim"),
+)
+"""Add ``--source`` and its options, and ``--seed``."""
 
 
 def take(args: argparse.Namespace, simulate: Callable[[], PictureSet]) -> PictureSet:

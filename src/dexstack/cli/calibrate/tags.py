@@ -9,33 +9,30 @@ from typing import Any
 
 from dexstack.cli.arguments import OBJECT, natural, positive_int
 from dexstack.cli.calibrate.pictures import add_source_arguments, take
+from dexstack.cli.options import command, option
 from dexstack.cli.output import publish, table
 
 LARGEST_MISS = 0.5
 """Largest root mean square residual [px]."""
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``calibrate tags``."""
-    p = subparsers.add_parser(
-        "tags",
-        help="true poses of an object's tags",
-        description="Fit the poses of the tags on an object to pictures that show it from all sides, two "
-        "tags or more at a time (turn it by hand in front of the camera). Exit code 0 only if all corners "
-        f"fit within {LARGEST_MISS:g} px.",
-    )
-    add_source_arguments(p)
-    p.add_argument("--object", default="cube", help=f"{OBJECT}; its tags.yaml gives the approximate poses")
-    p.add_argument(
+add_parser = command(
+    "tags",
+    add_source_arguments,
+    option("--object", default="cube", help=f"{OBJECT}; its tags.yaml gives the approximate poses"),
+    option(
         "--anchor",
         type=natural,
         metavar="TAG",
         help="tag that is exactly where tags.yaml says (default: best fit of all)",
-    )
-    p.add_argument("--pictures", type=positive_int, default=60, metavar="N", help="number of pictures")
-    p.add_argument(
-        "--output", type=Path, default=Path("tags.yaml"), metavar="FILE", help="file for the result"
-    )
+    ),
+    option("--pictures", type=positive_int, default=60, metavar="N", help="number of pictures"),
+    option("--output", type=Path, default=Path("tags.yaml"), metavar="FILE", help="file for the result"),
+    help="true poses of an object's tags",
+    description="Fit the poses of the tags on an object to pictures that show it from all sides, two "
+    "tags or more at a time (turn it by hand in front of the camera). Exit code 0 only if all corners "
+    f"fit within {LARGEST_MISS:g} px.",
+)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,29 +7,27 @@ from pathlib import Path
 
 from dexstack.cli.arguments import positive
 from dexstack.cli.hand_access import add_hand_arguments, the_hand
+from dexstack.cli.options import command, option
 from dexstack.cli.output import note, publish, table
 from dexstack.errors import ConfigError
 
-
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``capture hand``."""
-    p = subparsers.add_parser(
-        "hand",
-        help="every answer of an Allegro hand, as a log of candump",
-        description="Send every request that the driver knows to an Allegro hand on CAN and write all frames "
-        "to FILE, in the format of `candump -L`. The servo stays off and no setting changes, unless "
-        "--stream makes the hand send its joint angles. The tests replay the files in "
-        "tests/fixtures/allegro. Exit code 0 only if the hand answered.",
-    )
-    p.add_argument("file", type=Path, metavar="FILE", help="file to write, e.g. v4-right.log")
-    add_hand_arguments(p)
-    p.add_argument(
+add_parser = command(
+    "hand",
+    option("file", type=Path, metavar="FILE", help="file to write, e.g. v4-right.log"),
+    add_hand_arguments,
+    option(
         "--stream",
         type=positive,
         default=0.0,
         metavar="S",
         help="have the hand send joint angles and temperatures by itself for S seconds",
-    )
+    ),
+    help="every answer of an Allegro hand, as a log of candump",
+    description="Send every request that the driver knows to an Allegro hand on CAN and write all frames "
+    "to FILE, in the format of `candump -L`. The servo stays off and no setting changes, unless "
+    "--stream makes the hand send its joint angles. The tests replay the files in "
+    "tests/fixtures/allegro. Exit code 0 only if the hand answered.",
+)
 
 
 def run(args: argparse.Namespace) -> int:

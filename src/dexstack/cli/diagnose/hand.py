@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from dexstack.cli.hand_access import add_gravity_argument, add_hand_arguments, agreed, the_hand
+from dexstack.cli.options import command, option
 from dexstack.cli.output import note, publish, table
 
 if TYPE_CHECKING:
@@ -41,27 +42,25 @@ class Broken(Exception):
         self.remedy = remedy
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``diagnose hand``."""
-    p = subparsers.add_parser(
-        "hand",
-        help="interface, bus, identity, stream, motion; --all: commission it",
-        description="Check interface, bus, identity, stream and a motion of the thumb's tip by 3 degrees, "
-        "stop at the first broken layer and print its remedy. With --all every joint moves alone, "
-        "3 degrees out and back with at most 0.12 N·m beyond its weight; a hand that passes may be driven by "
-        "`dexstack up hardware`. Exit code 0 only if every layer is good.",
-    )
-    add_hand_arguments(p)
-    add_gravity_argument(p)
-    p.add_argument("--seconds", type=float, default=2.0, metavar="S", help="duration of the stream test")
-    p.add_argument("--all", action="store_true", help="move every joint, and record that the hand passed")
-    p.add_argument("--no-motion", action="store_true", help="leave out the last layer: nothing moves")
-    p.add_argument(
+add_parser = command(
+    "hand",
+    add_hand_arguments,
+    add_gravity_argument,
+    option("--seconds", type=float, default=2.0, metavar="S", help="duration of the stream test"),
+    option("--all", action="store_true", help="move every joint, and record that the hand passed"),
+    option("--no-motion", action="store_true", help="leave out the last layer: nothing moves"),
+    option(
         "--reboot",
         action="store_true",
         help="ask, then reboot motors of a LEAP hand that switched themselves off (overload, heat)",
-    )
-    p.add_argument("--yes", action="store_true", help="do not ask before a reboot or a motion")
+    ),
+    option("--yes", action="store_true", help="do not ask before a reboot or a motion"),
+    help="interface, bus, identity, stream, motion; --all: commission it",
+    description="Check interface, bus, identity, stream and a motion of the thumb's tip by 3 degrees, "
+    "stop at the first broken layer and print its remedy. With --all every joint moves alone, "
+    "3 degrees out and back with at most 0.12 N·m beyond its weight; a hand that passes may be driven by "
+    "`dexstack up hardware`. Exit code 0 only if every layer is good.",
+)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -74,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     good = all(layer.good for layer in layers)
     results = {
         "good": good,
-        "layers": [{"name": x.name, "good": x.good, "detail": x.detail, "mend": x.remedy} for x in layers],
+        "layers": [{"name": x.name, "good": x.good, "detail": x.detail, "remedy": x.remedy} for x in layers],
         "broken": None if good else layers[-1].name,
     }
     rows = [(layer.name, "good" if layer.good else "BROKEN", layer.detail) for layer in layers]
@@ -163,8 +162,7 @@ def _stream(link: BusHand, hand: HandModel, seconds: float) -> str:
         first, missed, arrivals, q = link.sets, link.missed, [], None
         end = link.computer.monotonic() + seconds
         while link.computer.monotonic() < end:
-            feedback = link.read(0.02)
-            if feedback is not None:
+            if (feedback := link.read(0.02)) is not None:
                 arrivals.append(link.arrival)
                 q = feedback.q
         sets, missed = link.sets - first, link.missed - missed

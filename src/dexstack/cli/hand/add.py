@@ -8,55 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from dexstack.cli.arguments import positive
+from dexstack.cli.options import command, option
 from dexstack.cli.output import note, publish, table
-
-
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``hand add``."""
-    p = subparsers.add_parser(
-        "add",
-        help="make a hand from a robot file",
-        description="Read a URDF or MJCF, find palm and fingers, fit boxes, capsules and spheres to its "
-        "meshes, mount it palm up, find a "
-        "pose around a free space over the palm, and write a folder with a YAML for --hand.",
-    )
-    p.add_argument("file", type=Path, metavar="FILE", help="the URDF or MJCF")
-    p.add_argument(
-        "-o",
-        "--to",
-        type=Path,
-        metavar="FOLDER",
-        help="folder for NAME.yaml, NAME.urdf and a picture (default: NAME)",
-    )
-    p.add_argument("--name", help="name of the hand (default: the robot's name in the file)")
-    p.add_argument(
-        "--palm",
-        metavar="LINK",
-        help="the link that is fixed in the world (default: the last common ancestor of all fingers)",
-    )
-    p.add_argument(
-        "--tips",
-        type=_names,
-        default=(),
-        metavar="LINK,…",
-        help="the last link of each finger, the thumb's last (default: all links without further joints)",
-    )
-    p.add_argument(
-        "--up",
-        type=_direction,
-        metavar="X,Y,Z",
-        help="direction out of the palm, palm frame (default: found from the fingertips' reach)",
-    )
-    p.add_argument(
-        "--forward",
-        type=_direction,
-        metavar="X,Y,Z",
-        help="direction of the fingers, palm frame (default: found from them)",
-    )
-    p.add_argument(
-        "--effort", type=positive, metavar="NM", help="torque limit of joints without one in the file"
-    )
-    p.add_argument("--yes", action="store_true", help="replace existing files")
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -73,6 +26,50 @@ def _direction(text: str) -> tuple[float, ...]:
             f"must be three numbers separated by commas, e.g. 0,0,1, got '{text}'"
         )
     return numbers
+
+
+add_parser = command(
+    "add",
+    option("file", type=Path, metavar="FILE", help="the URDF or MJCF"),
+    option(
+        "-o",
+        "--to",
+        type=Path,
+        metavar="FOLDER",
+        help="folder for NAME.yaml, NAME.urdf and a picture (default: NAME)",
+    ),
+    option("--name", help="name of the hand (default: the robot's name in the file)"),
+    option(
+        "--palm",
+        metavar="LINK",
+        help="the link that is fixed in the world (default: the last common ancestor of all fingers)",
+    ),
+    option(
+        "--tips",
+        type=_names,
+        default=(),
+        metavar="LINK,…",
+        help="the last link of each finger, the thumb's last (default: all links without further joints)",
+    ),
+    option(
+        "--up",
+        type=_direction,
+        metavar="X,Y,Z",
+        help="direction out of the palm, palm frame (default: found from the fingertips' reach)",
+    ),
+    option(
+        "--forward",
+        type=_direction,
+        metavar="X,Y,Z",
+        help="direction of the fingers, palm frame (default: found from them)",
+    ),
+    option("--effort", type=positive, metavar="NM", help="torque limit of joints without one in the file"),
+    option("--yes", action="store_true", help="replace existing files"),
+    help="make a hand from a robot file",
+    description="Read a URDF or MJCF, find palm and fingers, fit boxes, capsules and spheres to its "
+    "meshes, mount it palm up, find a "
+    "pose around a free space over the palm, and write a folder with a YAML for --hand.",
+)
 
 
 def run(args: argparse.Namespace) -> int:

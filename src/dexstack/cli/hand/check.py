@@ -7,23 +7,19 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from dexstack.cli.options import command, option
 from dexstack.cli.output import note, publish, table
 from dexstack.plants import PLANTS
 
-
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``hand check``."""
-    p = subparsers.add_parser(
-        "check",
-        help="check a hand: inertias, limits, contacts, reach, strength, servo",
-        description="Check a hand, packaged, added or straight from a robot file: inertias, limits, "
-        "coupling, self-contact, reach of the fingertips, largest mass to turn, and the servo's response to "
-        "a step in every plant against that of the linear model. Exit code 1 if something is implausible.",
-    )
-    p.add_argument("hand", metavar="NAME|FILE", help="name, a hand's YAML, or a URDF or MJCF")
-    p.add_argument(
-        "--plants", nargs="*", choices=list(PLANTS), default=list(PLANTS), help="plants to compare"
-    )
+add_parser = command(
+    "check",
+    option("hand", metavar="NAME|FILE", help="name, a hand's YAML, or a URDF or MJCF"),
+    option("--plants", nargs="*", choices=list(PLANTS), default=list(PLANTS), help="plants to compare"),
+    help="check a hand: inertias, limits, contacts, reach, strength, servo",
+    description="Check a hand, packaged, added or straight from a robot file: inertias, limits, "
+    "coupling, self-contact, reach of the fingertips, largest mass to turn, and the servo's response to "
+    "a step in every plant against that of the linear model. Exit code 1 if something is implausible.",
+)
 
 
 def run(args: argparse.Namespace) -> int:

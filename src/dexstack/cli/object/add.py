@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dexstack.cli.arguments import positive, positive_int
+from dexstack.cli.options import command, one_of, option
 from dexstack.cli.output import note, publish
-from dexstack.errors import ConfigError
+from dexstack.errors import ConfigError, check_names
 
 if TYPE_CHECKING:
     from dexstack.model.objects import ObjectModel
@@ -19,48 +20,45 @@ ALIKE = {"none": lambda axis: False, "round": lambda axis: axis.order == 0, "all
 """Selection of axes of symmetry, by the option's value."""
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``object add``."""
-    p = subparsers.add_parser(
-        "add",
-        help="make an object from a mesh file",
-        description="Read a mesh (STL, OBJ, PLY, GLB, OFF), repair and weigh it, decompose it into convex "
-        "parts, find its resting poses "
-        "and its place in the hand, put tags on its flat faces, and write a folder with a YAML for --object.",
-    )
-    p.add_argument("file", type=Path, metavar="FILE", help="the mesh")
-    p.add_argument(
+add_parser = command(
+    "add",
+    option("file", type=Path, metavar="FILE", help="the mesh"),
+    option(
         "-o",
         "--to",
         type=Path,
         metavar="FOLDER",
         help="folder for NAME.yaml, NAME.obj and pictures (default: NAME)",
-    )
-    p.add_argument("--name", help="name of the object (default: the file's name)")
-    p.add_argument(
+    ),
+    option("--name", help="name of the object (default: the file's name)"),
+    option(
         "--unit", choices=("m", "cm", "mm", "in"), help="unit of the file (default: inferred from the size)"
-    )
-    weight = p.add_mutually_exclusive_group()
-    weight.add_argument("--mass", type=positive, metavar="KG")
-    weight.add_argument("--density", type=positive, metavar="KG/M3", help="(default: 500)")
-    p.add_argument(
+    ),
+    one_of(
+        option("--mass", type=positive, metavar="KG"),
+        option("--density", type=positive, metavar="KG/M3", help="(default: 500)"),
+    ),
+    option(
         "--parts",
         type=positive_int,
         default=16,
         metavar="N",
         help="largest number of convex parts (default: 16)",
-    )
-    p.add_argument(
+    ),
+    option(
         "--symmetry",
         choices=tuple(ALIKE),
         default="none",
         help="rotations of the shape that goals ignore: by any angle about an axis (round), or also by "
         "parts of a turn (all); tags or "
         "print make them visible (default: none)",
-    )
-    p.add_argument(
-        "--yes", action="store_true", help="accept a large repair, replace existing files, ask nothing"
-    )
+    ),
+    option("--yes", action="store_true", help="accept a large repair, replace existing files, ask nothing"),
+    help="make an object from a mesh file",
+    description="Read a mesh (STL, OBJ, PLY, GLB, OFF), repair and weigh it, decompose it into convex "
+    "parts, find its resting poses "
+    "and its place in the hand, put tags on its flat faces, and write a folder with a YAML for --object.",
+)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -68,12 +66,14 @@ def run(args: argparse.Namespace) -> int:
     from dexstack.cli.object.facts import facts, views
     from dexstack.onboarding.add_object import Wishes, add_object
     from dexstack.onboarding.object_picture import draw_rests
+    from dexstack.process.interrupts import sigterm_interrupts
 
     name = args.name or args.file.stem
     folder = args.to or Path(name)
     unit = args.unit or _ask_unit(args.file, args.yes)
     wishes = Wishes(args.name, unit, args.mass, args.density, args.parts, args.yes, ALIKE[args.symmetry])
-    added = add_object(args.file, folder, wishes, note)
+    with sigterm_interrupts():  # temporary files are removed, and finished convex parts stay cached
+        added = add_object(args.file, folder, wishes, note)
     picture = draw_rests(folder / f"{added.obj.name}-rests.png", added.obj, added.report.rests)
     tags, tagged = _write_tags(folder, added.obj)
     repaired = added.repaired
@@ -138,6 +138,5 @@ def _ask_unit(file: Path, silent: bool) -> str | None:
             raise
         note(f"{error}")
         answer = input(f"unit ({', '.join(UNITS)}): ").strip()
-        if answer not in UNITS:
-            raise ConfigError(f"unknown unit '{answer}'; known: {', '.join(UNITS)}") from None
+        check_names("unit", [answer], UNITS)
         return answer

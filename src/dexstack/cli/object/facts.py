@@ -29,6 +29,7 @@ def facts(obj: ObjectModel, report: Report) -> dict[str, Any]:
         ],
         "rest_kinds": _kinds(report),
         "symmetry": {"of_shape": _axes(report.symmetry), "used": _axes(obj.symmetry)},
+        "cannot_turn": report.obstacle or None,
         "start": {t: {"pose_WO": s.pose_WO, "hand_pose": s.hand_pose} for t, s in obj.starts.items()},
     }
 
@@ -51,6 +52,7 @@ def views(obj: ObjectModel, report: Report) -> list[Any]:
     for task, start in obj.starts.items():
         place = ", ".join(f"{1e3 * x:.1f}" for x in start.pose_WO[:3])
         rows.append((f"start '{task}'", f"({place}) mm, hand pose '{start.hand_pose}'"))
+    rows.append(("turning", report.obstacle or "nothing known against it; trials tell"))
     kinds = [(k["kind"], 100 * k["probability"], k["poses"], 1e3 * k["height_m"]) for k in _kinds(report)]
     columns = ("kind", "probability [%]", "poses that look alike", "height of the centre of mass [mm]")
     return [table(obj.name, ("property", "value"), rows), table("resting poses", columns, kinds)]

@@ -6,36 +6,32 @@ import argparse
 from pathlib import Path
 
 from dexstack.cli.arguments import natural, positive_int
+from dexstack.cli.options import command, option
 from dexstack.cli.output import note, publish, table
 
-
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``object place``."""
-    p = subparsers.add_parser(
-        "place",
-        help="find the best place in the hand and planner for an object by trials",
-        description="Turn an object by 90° in both directions in simulation, first from its file's start, "
-        "then from others: the hand's "
-        "other pose, back, forth, and turned by a quarter; from each with both planners. Stop at the first "
-        "with which all trials "
-        "succeed, and write the best into the file. A place takes one or two minutes. Exit code 1 if no "
-        "trial succeeds.",
-    )
-    p.add_argument("object", type=Path, metavar="YAML", help="the object's YAML, which is changed")
-    p.add_argument(
+add_parser = command(
+    "place",
+    option("object", type=Path, metavar="YAML", help="the object's YAML, which is changed"),
+    option(
         "--trials",
         type=positive_int,
         default=4,
         metavar="N",
         help="trials of every place with each planner (default: 4)",
-    )
-    p.add_argument(
+    ),
+    option(
         "--seed", type=natural, default=40000, metavar="S", help="seed of the start's noise (default: 40000)"
-    )
-    p.add_argument(
-        "--jobs", type=positive_int, default=1, metavar="N", help="number of processes (default: 1)"
-    )
-    p.add_argument("--dry", action="store_true", help="change nothing")
+    ),
+    option("--jobs", type=positive_int, default=1, metavar="N", help="number of processes (default: 1)"),
+    option("--dry", action="store_true", help="change nothing"),
+    help="find the best place in the hand and planner for an object by trials",
+    description="Turn an object by 90° in both directions in simulation, first from its file's start, "
+    "then from others: the hand's "
+    "other pose, back, forth, and turned by a quarter; from each with both planners. Stop at the first "
+    "with which all trials "
+    "succeed, and write the best into the file. A place takes one or two minutes. Exit code 1 if no "
+    "trial succeeds.",
+)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,19 +5,17 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from dexstack.cli.options import command, option
 from dexstack.cli.output import note, publish
 
-
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``object show``."""
-    p = subparsers.add_parser(
-        "show",
-        help="draw an object",
-        description="Draw an object at its start in the hand, its convex parts in colours, and its resting "
-        "poses.",
-    )
-    p.add_argument("object", metavar="NAME|YAML", help="name of an object, or the path of an object's YAML")
-    p.add_argument("-o", "--output", type=Path, metavar="FILE", help="the PNG (default: NAME.png)")
+add_parser = command(
+    "show",
+    option("object", metavar="NAME|YAML", help="name of an object, or the path of an object's YAML"),
+    option("-o", "--output", type=Path, metavar="FILE", help="the PNG (default: NAME.png)"),
+    help="draw an object",
+    description="Draw an object at its start in the hand, its convex parts in colours, and its resting "
+    "poses.",
+)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -51,6 +51,7 @@ class _Tunable(NamedTuple):
     """Numeric inputs of the compiled solver that seldom change."""
 
     theta: ModelParams
+    gravity: Any
     weights: dict[str, Any]
     u_max: Any
     damping: Any
@@ -98,6 +99,7 @@ class Mpc(LocalPlanner):
             _Inputs(pose, n, pose, np.zeros((self._T, self._n)), Pull(n, 0.0), empty_contacts(capacity))
         )
         self._params, self._theta, self._weights = params, theta, weights
+        self._gravity = tuple(robot.gravity)
         self._tunables: Packing[_Tunable] = Packing(self._tunable())
         shapes = capacity, sorted(numbers(weights))
         depends_on = (
@@ -122,6 +124,16 @@ class Mpc(LocalPlanner):
     def theta(self, theta: ModelParams) -> None:
         if theta is not self._theta:
             self._theta = theta
+            self._pack_tunable()
+
+    @property
+    def gravity(self) -> tuple[float, ...]:
+        return self._gravity
+
+    @gravity.setter
+    def gravity(self, gravity: tuple[float, ...]) -> None:
+        if gravity != self._gravity:
+            self._gravity = gravity
             self._pack_tunable()
 
     @property
@@ -269,7 +281,8 @@ class Mpc(LocalPlanner):
     def _tunable(self) -> _Tunable:
         p = self._params
         lower, upper = self.robot.lower + p.limit_margin, self.robot.upper - p.limit_margin
-        return _Tunable(self._theta, numbers(self._weights), p.u_max, p.damping, lower, upper)
+        gravity = np.asarray(self._gravity, np.float32)
+        return _Tunable(self._theta, gravity, numbers(self._weights), p.u_max, p.damping, lower, upper)
 
     def _pack_tunable(self) -> None:
         vector = self._tunables.pack(self._tunable())
@@ -299,8 +312,8 @@ class Mpc(LocalPlanner):
         p_WTip = self._tree.fingertips(poses)
         J_tip = self._tree.point_jacobian(poses, p_WTip, jnp.asarray(self._tree.tip_body))
         present, limits = Present(pose_WO, q, contacts), (tunable.lower, tunable.upper)
-        theta, models = tunable.theta, (self._tree, self._model, self._rule)
-        horizon = Horizon(*models, present, theta, limits, step=h, steps=steps, poses=poses)
+        models, physics = (self._tree, self._model, self._rule), (tunable.theta, tunable.gravity)
+        horizon = Horizon(*models, present, *physics, limits, step=h, steps=steps, poses=poses)
 
         def state(displacement: Array, quat: Array) -> PlannedState:
             dq = displacement[OBJECT_DOF:]

@@ -12,7 +12,7 @@ import mujoco.rollout
 import numpy as np
 
 from dexstack.control.base import Observation
-from dexstack.model.scene import GRAVITY, OBJECT_BODY, JointLayout, part_name, robot_scene
+from dexstack.model.scene import OBJECT_BODY, JointLayout, part_name, robot_scene
 
 if TYPE_CHECKING:
     from dexstack.control.problem import ModelParams
@@ -74,6 +74,10 @@ class Rollouts:
         """Limit targets to ``u_max`` [rad, m] ahead of their joint."""
         self._u_max = u_max
         self.model.actuator_forcerange[:] = u_max * self.model.actuator_gainprm[:, :1] * np.array([-1.0, 1.0])
+
+    def set_gravity(self, gravity: Sequence[float]) -> None:
+        """Set gravity (3,) in the world [m/s²]; not during a rollout."""
+        self.model.opt.gravity[:] = gravity
 
     def set_physics(self, mass: float, friction: float, stiffness: np.ndarray, damping: np.ndarray) -> None:
         """Set uncertain parameters; not during a rollout.
@@ -183,7 +187,7 @@ class Rollouts:
         fixed."""
         joints = d.qpos[:-7].copy()
         d.ctrl[:] = joints[self.layout.own]
-        d.xfrc_applied[self._object, :3] = -self.model.body_mass[self._object] * GRAVITY
+        d.xfrc_applied[self._object, :3] = -self.model.body_mass[self._object] * self.model.opt.gravity
         for _ in range(PARTING_STEPS):
             d.qvel[:] = 0.0
             mujoco.mj_step(self.model, d)

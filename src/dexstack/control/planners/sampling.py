@@ -43,10 +43,12 @@ from dexstack.control.params import MpcParams, PlannerParams, SamplingParams
 from dexstack.control.planners.rollouts import Rollouts
 from dexstack.control.problem import ModelParams
 from dexstack.control.value import ERROR, REACHED, features, value_for
+from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import geodesic_angle
 from dexstack.process.compilation import jit
 
 if TYPE_CHECKING:
+    from dexstack.control.planners.contact_rollouts import ContactSdfRollouts
     from dexstack.model.objects import ObjectModel
     from dexstack.model.robot import Robot
 
@@ -97,12 +99,24 @@ class _Answer(NamedTuple):
 
 def rollouts_of(
     robot: Robot, obj: ObjectModel, mpc: MpcParams, params: SamplingParams, usual: PlannerParams
-) -> tuple[Rollouts, int]:
-    """Return the rollouts of a planner with these parameters, and its physics steps per planned
-    step."""
+) -> tuple[Rollouts | ContactSdfRollouts, int]:
+    """Return the rollouts of a planner with these parameters, and its targets per planned step.
+
+    Raises:
+        ConfigError: numba is not installed, which ``contactsdf`` needs.
+    """
     substeps = max(1, round(mpc.step / params.sampling_timestep))
+    dt, threads = mpc.step / substeps, params.sampling_threads
+    if params.sampling_rollouts == "contactsdf":
+        try:
+            from dexstack.control.planners.contact_rollouts import ContactSdfRollouts
+        except ImportError:
+            raise ConfigError(
+                "rollouts 'contactsdf' need numba: pip install -c constraints.txt 'dexstack[engines]'"
+            ) from None
+        return ContactSdfRollouts(robot, obj, usual, mpc.u_max, dt, threads), substeps
     servo = usual.kp * np.ones(len(robot.joint_names)), usual.kd, mpc.u_max
-    return Rollouts(robot, obj, servo, mpc.step / substeps, params.sampling_threads), substeps
+    return Rollouts(robot, obj, servo, dt, threads), substeps
 
 
 class SamplingPlanner(LocalPlanner):
@@ -113,9 +127,10 @@ class SamplingPlanner(LocalPlanner):
         Args:
             blocks: parameter blocks of MPC, sampling and planner by their class.
         """
-        self.robot, obj, self._cost, self.weights, self.theta = problem
+        super().__init__(problem, blocks)
+        obj, self._cost = problem.obj, problem.cost
         mpc, params, usual = blocks[MpcParams], blocks[SamplingParams], blocks[PlannerParams]
-        self.params, self._p, self._usual = mpc, params, usual
+        self._p, self._usual = params, usual
         self._tree, self._n = self.robot.kinematics(), len(self.robot.joint_names)
         self.rollouts, self._substeps = rollouts_of(self.robot, obj, mpc, params, usual)
         dt = mpc.step / self._substeps
@@ -310,6 +325,7 @@ class SamplingPlanner(LocalPlanner):
 
     def _question(self, t: float, goal_WO: np.ndarray, pull: Pull) -> _Question:
         self.rollouts.limit(self.u_max)  # here, between two searches, which share the model
+        self.rollouts.set_gravity(self.gravity)
         if self.theta is not self._theta_set:
             self._theta_set = self.theta
             self.rollouts.set_theta(self.theta, self.params.step, self._usual.planned_friction)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dexstack.errors import unknown_name
+from dexstack.errors import check_names
 from dexstack.geometry.rotations import quaternion_product, rotation_matrix
 
 
@@ -62,6 +62,7 @@ def _positive(quat: np.ndarray) -> np.ndarray:
 
 
 FEATURES: Mapping[str, Callable[[Moments], np.ndarray]] = {
+    "time": lambda m: np.array([m.now.t - m.first.t]),
     "q": lambda m: m.now.q,
     "q_normalised": lambda m: (2.0 * m.now.q - m.upper - m.lower) / (m.upper - m.lower),
     "qd": lambda m: (m.now.q - m.before.q) / max(m.now.t - m.before.t, 1e-6),
@@ -77,11 +78,11 @@ FEATURES: Mapping[str, Callable[[Moments], np.ndarray]] = {
     "relative_rotation_vector": lambda m: _rotation_vector(m.now),
     "relative_rotation_6d": lambda m: rotation_matrix(_relative(m.now))[:, :2].T.ravel(),
 }
-"""Joint positions (``q`` [rad, m]; ``q_normalised``: limits at ±1), their velocities by differences of
-the policy's moments (``qd``), the target in force and its distance from the joints; poses of object and
-goal in the world (quaternions wxyz, real part positive), the displacement of the object since the first
-moment; and R_OG, the rotation from object to goal in the object's frame, as quaternion, rotation vector
-[rad], or first two columns."""
+"""Time since the first moment (``time`` [s]); joint positions (``q`` [rad, m]; ``q_normalised``: limits
+at ±1), their velocities by differences of the policy's moments (``qd``), the target in force and its
+distance from the joints; poses of object and goal in the world (quaternions wxyz, real part positive),
+the displacement of the object since the first moment; and R_OG, the rotation from object to goal in the
+object's frame, as quaternion, rotation vector [rad], or first two columns."""
 DEFAULT = ("q", "qd", "target", "displacement", "relative_rotation_6d", "goal_offset")
 """Features where none are chosen."""
 
@@ -102,9 +103,7 @@ class FeatureStack:
         Raises:
             ConfigError: an unknown feature.
         """
-        for name in names:
-            if name not in FEATURES:
-                raise unknown_name("feature", name, FEATURES)
+        check_names("feature", names, FEATURES)
         self._functions = [FEATURES[name] for name in names]
         self._limits, self._history = (lower, upper), history
         self.reset()

@@ -11,7 +11,8 @@ import yaml
 
 from dexstack.config import make_params, param, read_yaml_file
 from dexstack.control.policies.features import DEFAULT, FEATURES
-from dexstack.errors import ConfigError, unknown_name, writing
+from dexstack.errors import ConfigError, check_names
+from dexstack.files import write_text
 
 TARGET, DISPLACEMENT, NORMALISED = "target", "displacement", "normalised"
 ACTIONS = {
@@ -53,8 +54,7 @@ class PolicyMapping:
         """
         if not self.joints:
             return np.arange(len(joint_names))
-        if unknown := sorted(set(self.joints) - set(joint_names)):
-            raise unknown_name("joint of the policy", unknown[0], joint_names)
+        check_names("joint of the policy", self.joints, joint_names)
         if lacking := [name for name in joint_names if self.joints.count(name) != 1]:
             raise ConfigError(f"the policy's joints must name '{lacking[0]}' once")
         return np.array([list(joint_names).index(name) for name in self.joints])
@@ -112,5 +112,4 @@ def write_mapping(path: str | Path, mapping: PolicyMapping) -> None:
         ConfigError: the file cannot be written.
     """
     document = {n: list(v) if isinstance(v, tuple) else v for n, v in asdict(mapping).items()}
-    with writing(path):
-        Path(path).write_text(yaml.safe_dump(document, sort_keys=False))
+    write_text(path, yaml.safe_dump(document, sort_keys=False))

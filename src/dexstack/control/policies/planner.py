@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from dexstack.control.base import LocalPlanner, Observation, Plan, Problem, Pull, SolveStatus
-from dexstack.control.params import NoParams as NoParams  # parameter class in the registry
-from dexstack.control.params import PlannerParams
+from dexstack.control.params import NoParams as NoParams, PlannerParams  # NoParams: for the registry
 from dexstack.control.policies.features import FeatureStack, Sight
 from dexstack.control.policies.mapping import PolicyMapping, read_mapping
 from dexstack.errors import ConfigError

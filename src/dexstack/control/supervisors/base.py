@@ -39,6 +39,9 @@ class Supervisor(abc.ABC):
 
     params: Any = None
     """Parameter block; may be replaced between two plans."""
+    speed = 1.0
+    """Share of the planned displacement that a command covers; times without progress are measured
+    for 1."""
     stalls = 0
     """Number of times that this rollout got stuck and was freed."""
 

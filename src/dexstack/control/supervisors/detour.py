@@ -48,7 +48,11 @@ class DetourSupervisor(Supervisor):
         error = self.context.error(pose_WO, goal_WO)
         if error < self._best - p.detour_progress:
             self._best, self._since = error, t
-        elif self._detour_WO is None and error > p.detour_tolerance and t - self._since >= p.detour_after:
+        elif (
+            self._detour_WO is None
+            and error > p.detour_tolerance
+            and self.speed * (t - self._since) >= p.detour_after
+        ):
             self._detour_WO, self._until = self._random_goal(pose_WO, goal_WO), t + p.detour_time
             self.stalls += 1
         return self.planner.plan(

@@ -71,7 +71,7 @@ class GaitSupervisor(Supervisor):
         if t < self._release_until:
             still = (
                 self._seen is not None
-                and t - max(self._seen[2], self._release_from) >= self.params.still_window
+                and self.speed * (t - max(self._seen[2], self._release_from)) >= self.params.still_window
             )
             if np.max(np.abs(self._to - q)) > self.params.release_reached and not still:
                 return self._plan_release(observation, goal_WO)
@@ -127,7 +127,9 @@ class GaitSupervisor(Supervisor):
             return
         if error < p.stall_tolerance or error < self._best - p.stall_progress:
             self._begin(error, t)
-        elif t - self._since >= p.stall_window or t - max(self._since, self._seen[2]) >= p.still_window:
+        elif self.speed * (t - self._since) >= p.stall_window or (
+            self.speed * (t - max(self._since, self._seen[2])) >= p.still_window
+        ):
             self.stalls += 1
             self._release(t)
             self._to = self._rest + p.stall_swing * self._swings * (self._rest - q)

@@ -14,6 +14,7 @@ from dexstack.control.params import PlannerParams
 from dexstack.control.problem import OBJECT_DOF, ModelParams, force, integrate_quaternion, step_problem
 from dexstack.errors import ConfigError
 from dexstack.model.kinematics import KinematicTree
+from dexstack.model.mount import DOWN
 from dexstack.tasks.palm_turn import PalmWeights
 from tests.dexstack.control import planning
 from tests.dexstack.control.planning import GOAL, TASK, make, seen, wide
@@ -155,7 +156,7 @@ def model_step(planner, resting):
 
     def solved(problem, u, phi):
         context = model.prepare(problem, theta)
-        return model.step(context, force(theta, u), phi, model.initial_dual(problem))[0]
+        return model.step(context, force(theta, u, DOWN), phi, model.initial_dual(problem))[0]
 
     return jax.jit(problem), jax.jit(solved)
 

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from dexstack.control.base import Pull
+from dexstack.control.base import Pull, SolveStatus
 from dexstack.control.params import PlannerParams
 from dexstack.control.planners.rollouts import Rollouts, use_box_geoms
 from dexstack.identification.theta import theta_of_world
+from dexstack.model.mount import DOWN, inclined
 from dexstack.model.objects import load_object
 from dexstack.model.scene import robot_scene
 from dexstack.tasks.base import World
-from tests.dexstack.control.planning import GOAL, SAMPLING, TASK, make, seen, settings
+from tests.dexstack.control.planning import GOAL, SAMPLING, TASK, check_limits, make, seen, settings
 
 DT = 0.01
 
@@ -74,9 +75,11 @@ def test_fingers_that_strike_the_cube_move_it_as_fine_steps_do(rollouts, resting
     assert ours < 0.002 and ours < 0.5 * coarse, (ours, coarse)
 
 
-def test_a_cube_measured_inside_the_palm_is_not_thrown(rollouts, resting):
+@pytest.mark.parametrize("gravity", [inclined(20.0, "x"), DOWN])
+def test_a_cube_measured_inside_the_palm_is_not_thrown(rollouts, resting, gravity):
     """3 mm deep, it would otherwise leave at more than 0.1 m/s."""
     deep = seen(resting, pose_WO=resting.pose_WO - np.array([0, 0, 0.003, 0, 0, 0, 0]))
+    rollouts.model.opt.gravity[:] = gravity
     state = rollouts.state([deep], lambda t: resting.q, 0.0)
     q, pose = rollouts.roll(state, np.tile(resting.q, (1, 20, 1)), 1)
     assert np.ptp(pose[0, :, 2]) < 1e-3 and pose[0, 0, 2] > deep.pose_WO[2] + 0.002
@@ -221,6 +224,14 @@ def test_a_smaller_u_max_makes_a_weaker_servo(resting):
     np.testing.assert_allclose(planner.rollouts.model.actuator_forcerange, np.tile([-0.05, 0.05], (16, 1)))
 
 
+def test_rollouts_follow_a_palm_that_turns(resting):
+    planner = make(resting, planner="sampling", horizon=2, **SAMPLING)
+    planner.gravity = inclined(90.0)
+    plan = planner.plan(seen(resting, t=0.0, pose_WO=np.array([0, 0, 1.0, 1, 0, 0, 0])), GOAL)
+    n = 20
+    np.testing.assert_allclose(plan.prediction[-1][:3], [9.81 * DT**2 * n * (n + 1) / 2, 0, 1], atol=1e-6)
+
+
 def test_rollouts_use_a_new_theta_from_the_next_search_on(resting):
     """θ of a world with other mass, friction and motors, against a model of that world."""
     planner = make(resting, planner="sampling", horizon=2, **SAMPLING)
@@ -287,3 +298,17 @@ def test_commands_change_at_most_by_sampling_change(resting):
             q_des.append(planner.plan(seen(resting, t=0.02 * k), GOAL, pull).q_des)
         change[share] = np.abs(np.diff(q_des, axis=0)).max() / planner.u_max
     assert change[0.5] <= 0.5 + 1e-6 < change[10.0]
+
+
+def test_rollouts_of_the_contact_model_take_the_place_of_mujocos(resting):
+    """On one thread or two."""
+    found = []
+    for threads in (1, 2):
+        planner = make(
+            resting, planner="sampling", sampling_rollouts="contactsdf", sampling_threads=threads, **SAMPLING
+        )
+        plan = planner.plan(seen(resting), GOAL)
+        assert plan.status == SolveStatus.OK
+        check_limits(planner, resting.hand, resting.q, plan)
+        found.append(plan.q_des)
+    np.testing.assert_allclose(*found, atol=1e-6)

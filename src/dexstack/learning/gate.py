@@ -1,0 +1,96 @@
+"""Gate between a learner and a planner: θ changes only between goals, and back if the hand gets slower."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any
+
+import numpy as np
+
+SLOWER = 0.7
+"""Share of the pace before a change below which the change is undone."""
+MOST = 0.9
+"""Share of the rotation towards a goal that is timed: what follows is waiting for the next goal."""
+RESOLUTION = 0.01
+"""Differences of angles that are kept [rad]."""
+
+
+class Approach:
+    """The rotation towards one goal.
+
+    Args:
+        t: time of its beginning [s].
+        angle: to the goal then [rad].
+    """
+
+    def __init__(self, t: float, angle: float) -> None:
+        self._nearer = [(t, angle)]
+        """Times and angles, each smaller than the one before."""
+
+    def see(self, t: float, angle: float) -> None:
+        """Note an angle to the goal at a time."""
+        if angle < self._nearer[-1][1] - RESOLUTION:
+            self._nearer.append((t, angle))
+
+    def pace(self, t: float, left: float) -> float:
+        """Return the pace [rad/s] of a goal that ends with an angle left; negative away from it."""
+        begun, first = self._nearer[0]
+        way, end = first - left, t
+        if way > 0.0:
+            way *= MOST
+            end = next((at for at, angle in self._nearer if first - angle >= way), t)
+        return way / max(end - begun, 1e-3)
+
+
+class ThetaGate:
+    """The θ that a planner uses, of those that are proposed.
+
+    A proposal waits for the end of a goal. It is adopted after ``goals`` goals have shown the pace
+    with the θ in use, and is judged by the pace of as many goals afterwards: below SLOWER of the
+    pace before, the earlier θ returns. Between two judgements at most one proposal waits, the newest.
+
+    Args:
+        first: θ at the beginning, version 0.
+        goals: number of goals whose mean pace counts.
+    """
+
+    def __init__(self, first: Any, goals: int) -> None:
+        self.theta, self.version = first, 0
+        self.adopted = self.undone = 0
+        """Number of changes, and of changes that were undone."""
+        self.goals = goals
+        self._proposal: tuple[Any, int] | None = None
+        self._earlier: tuple[Any, int, list[float]] | None = None
+        self._paces: collections.deque[float] = collections.deque(maxlen=goals)
+
+    def propose(self, theta: Any, version: int) -> None:
+        """Keep a θ until the next goal that may change it."""
+        self._proposal = theta, version
+
+    def next_goal(self, pace: float) -> bool:
+        """End a goal.
+
+        Args:
+            pace: see :meth:`Approach.pace` [rad/s].
+
+        Returns:
+            Whether :attr:`theta` changed.
+        """
+        self._paces.append(pace)
+        if len(self._paces) < self.goals:
+            return False
+        if self._earlier is not None:
+            theta, version, paces = self._earlier
+            self._earlier = None
+            if np.mean(self._paces) < SLOWER * np.mean(paces):
+                self.theta, self.version, self._proposal = theta, version, None
+                self._paces.extend(paces)
+                self.undone += 1
+                return True
+        if self._proposal is None:
+            return False
+        self._earlier = self.theta, self.version, list(self._paces)
+        (self.theta, self.version), self._proposal = self._proposal, None
+        self._paces.clear()
+        self.adopted += 1
+        return True
