@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -56,6 +57,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
 
 def pytest_runtest_setup() -> None:
     typecheck.begin()
+
+
+@pytest.fixture(scope="session")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[int, dict[str, Any]]]:
+    """A function that runs the ``main`` of a command or an experiment and returns its exit code and
+    results."""
+    file = tmp_path_factory.mktemp("outcome") / "outcome.json"
+
+    def of(main: Callable[[list[str]], int], *argv: object) -> tuple[int, dict[str, Any]]:
+        code = main([*map(str, argv), "--json", str(file)])
+        return code, json.loads(file.read_text())["results"]
+
+    return of
 
 
 if TYPE_CHECKING:

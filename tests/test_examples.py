@@ -43,6 +43,19 @@ def test_it_runs(name, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_policy_is_trained_saved_and_judged(tmp_path):
+    """One generation for each direction."""
+    pytest.importorskip("cma")
+    script = Path(__file__).parents[1] / "examples" / "train_yaw" / "train.py"
+    command = [sys.executable, str(script), str(tmp_path / "yaw"), "0"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=900)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("generation 1: turned by") == 2
+    assert "succeeded, at least the required 0 %" in done.stdout
+    assert sorted(p.name for p in (tmp_path / "yaw").iterdir()) == ["yaw.npy", "yaw.onnx", "yaw.yaml"]
+
+
+@pytest.mark.slow
 def test_a_running_graph_is_driven_from_a_script(tmp_path):
     pytest.importorskip(
         "viser", reason="a graph that goes on when the goal is reached serves a page, which needs viser"

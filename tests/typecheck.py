@@ -31,7 +31,7 @@ _READ_AS = FrozenDict(
 _beartype = beartype(conf=BeartypeConf(hint_overrides=_READ_AS))
 """NumPy's scalars are numbers, its arrays good where JAX's are asked for, an int is a float;
 NumPy's ArrayLike itself cannot be checked."""
-_KERNELS = re.compile("njit|dexengines.kernels import")
+_KERNELS = re.compile("njit|kernels import")
 """Found in the text of modules with kernels."""
 CALLS = 20
 """Calls of one function that are checked in one test."""

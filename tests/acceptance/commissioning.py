@@ -94,14 +94,14 @@ class TrackedPlant(HandPlant):
             self.excursion = max(self.excursion, float(np.abs(self.joint_position - self.first).max()))
 
 
-def trial(hand: RandomHand, **faults: Any) -> Trial:
+def trial(hand: RandomHand, driver: type[CanHand] = CanHand, **faults: Any) -> Trial:
     """Commission a hand with these faults, in simulated time."""
     firmware = EmulatedHand("right")
     firmware.inject(FaultParams(**{"encoder_noise": NOISE, **faults}))
     _, obj, start = PalmTurn().setup() if hand.with_object else (None, None, None)
     plant = TrackedPlant(hand.model, hand.params, obj, start and start.pose_WO)
     params = CanHandParams(realtime_priority=0, calibration_dir="/nonexistent")
-    link = CanHand("right", BusParams("virtual"), params, LockstepComputer(firmware, plant))
+    link = driver("right", BusParams("virtual"), params, LockstepComputer(firmware, plant))
     results, text, seconds, servo = [], "", 0.0, False
     try:
         link.start()

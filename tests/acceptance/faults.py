@@ -17,15 +17,15 @@ from typing import Any
 
 from dexstack.cli.output import machine, note, table
 from dexstack.errors import ConfigError, writing
-from experiments.harness import Outcome as Findings
-from experiments.harness import run
+from experiments.harness import Findings, run
 from tests.acceptance.hand_faults import hand_rows, tick_cost
-from tests.acceptance.hand_rig import Outcome
+from tests.acceptance.hand_rig import NOT_STARTED, FaultResult
 
 PAGE = """# The fault matrix
 
 Written by `python -m tests.acceptance.faults --page FILE`. Each row is one fault alone, on an emulated hand
-in a separate process whose joints are commanded all the time; the last rows run in a graph, `dexstack up
+in a separate process, with weight, dry friction and backlash, whose joints are commanded all the time; the
+last rows run in a graph, `dexstack up
 mock --perception camera`, whose messages pass a relay that can drop them. The time runs from the fault to
 the moment the motors lose their torque; where the hand cannot be reached, to the moment the driver knows of
 the fault; where the hand holds, to the moment its target stands still; in commissioning, from the last good
@@ -46,14 +46,15 @@ row.
 
 def faults(args: argparse.Namespace) -> Findings:
     """Run the chosen rows; with ``--page``, write the page."""
-    rows, of_graph = _chosen(hand_rows(), args.only), _chosen(_graph_rows(), args.only)
+    rows = _chosen(hand_rows(), args.only) if args.part != "graph" else {}
+    of_graph = _chosen(_graph_rows(args.perception), args.only) if args.part != "hand" else {}
     for text in args.only:
         if not any(text in name for name in (*rows, *of_graph)):
             raise ConfigError(f"no fault has '{text}' in its name")
-    outcomes: list[Outcome] = []
+    outcomes: list[FaultResult] = []
     moves = True
 
-    def add(outcome: Outcome) -> None:
+    def add(outcome: FaultResult) -> None:
         outcomes.append(outcome)
         verdict = "" if outcome.passed else " FAILED"
         after = f"{outcome.ended_in} after {1e3 * outcome.seconds:.0f} ms{verdict}"
@@ -64,10 +65,11 @@ def faults(args: argparse.Namespace) -> Findings:
     if of_graph:
         from tests.acceptance.graph_faults import graph, moves_on
 
-        with graph() as g:
+        with graph(args.perception) as g:
             moves = moves_on(g)
             for name, make_in in of_graph.items():
-                add(make_in(g, name) if moves else Outcome(name, "not judged", math.nan, math.nan))
+                add(make_in(g, name) if moves else FaultResult(name, "not judged", math.nan, math.nan))
+                moves = moves and outcomes[-1].ended_in != NOT_STARTED
     failed = [o.fault for o in outcomes if not o.passed]
     tick = tick_cost()
     results: dict[str, Any] = {
@@ -100,13 +102,13 @@ def _chosen(rows: dict[str, Any], texts: list[str]) -> dict[str, Any]:
     return {name: make for name, make in rows.items() if not texts or any(text in name for text in texts)}
 
 
-def _graph_rows() -> dict[str, Any]:
+def _graph_rows(perception: str) -> dict[str, Any]:
     try:
         from tests.acceptance.graph_faults import graph_rows
     except ImportError as error:
         note(f"without the faults of a graph: {error}")
         return {}
-    return graph_rows()
+    return graph_rows(perception)
 
 
 def page(results: dict[str, Any]) -> str:
@@ -130,6 +132,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         help="only the faults with one of these texts in their names",
+    )
+    parser.add_argument(
+        "--part",
+        choices=("all", "hand", "graph"),
+        default="all",
+        help="only the rows of a hand alone, which need little processor time, or those of a graph",
+    )
+    parser.add_argument(
+        "--perception",
+        choices=("camera", "truth"),
+        default="camera",
+        help="poses of the graph: from simulated pictures, which take two fast cores, or exact, without the "
+        "rows of camera and estimator",
     )
     parser.add_argument("--page", type=Path, metavar="FILE", help="also write the results as Markdown")
 

@@ -37,7 +37,6 @@ from dexstack.nodes.wire import (
     fill_pose,
     read_pose,
     set_stamp,
-    stamp_nanoseconds,
 )
 from dexstack.perception.camera import CameraModel
 from dexstack.process.memory import keep_picture_memory
@@ -75,7 +74,8 @@ class Answers:
 
     def note(self) -> None:
         for message, info in self._poses.take_raw():
-            k = self.pictures.get(stamp_nanoseconds(message.header.stamp))
+            stamp = message.header.stamp
+            k = self.pictures.get(stamp.sec * 10**9 + stamp.nanosec)
             if k is not None:
                 self.answered[k] = 1e-9 * info["source_timestamp"]
                 self.pose[k] = read_pose(message).pose

@@ -1,13 +1,16 @@
 """Fuzzed commands, frames and faults, in simulated time.
 
-No torque may pass a limit, and nothing but consent may switch the hand on.
+No torque may pass a limit, nothing but consent may switch the hand on, and of several publishers only
+the owner's commands may be taken.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -18,20 +21,25 @@ from dexstack.cli.output import note
 from dexstack.hand.allegro import protocol
 from dexstack.hand.allegro.can_hand import CanHand
 from dexstack.hand.allegro.protocol import Frame
-from dexstack.hand.driver import HandDriver
+from dexstack.hand.arbiter import Arbiter, rank
+from dexstack.hand.driver import Command, HandDriver
 from dexstack.hand.emulated.allegro import EmulatedHand
 from dexstack.hand.emulated.lockstep import LockstepComputer
-from dexstack.hand.emulated.plant import WEIGHTLESS, HandPlant
+from dexstack.hand.emulated.plant import HandPlant, HandPlantParams
 from dexstack.hand.link import HandFault
-from dexstack.hand.params import BusParams, CanHandParams, FaultParams
+from dexstack.hand.params import BusParams, CanHandParams, FaultParams, HandParams
 from dexstack.hand.servo import ServoLaw, ServoParams
 from dexstack.hand.states import HandState
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import HandModel, load_hand
-from experiments.harness import Outcome, run
+from experiments.harness import Findings, run
 
 PERIOD = 0.003
 """Simulated time of one turn [s]."""
+PLANT = HandPlantParams(dry_friction=0.02, backlash=np.radians(1.0))
+REPLACED = 5000
+"""Turns between two changes of the publishers."""
+OWNERS = HandParams().command_owners.split()
 _WILD = np.array([np.nan, np.inf, -np.inf, 1e300, -1e300, 1e-300, 0.0, 3.0, -3.0])
 
 
@@ -120,60 +128,206 @@ class HandFuzzResult(NamedTuple):
     """Changes of the hand's faults."""
 
 
+class _FuzzedHand:
+    """An emulated hand with weight and dry friction in simulated time, its driver, and the consent that
+    the driver has."""
+
+    def __init__(
+        self, hand: HandModel, seed: int, commands: Callable[[], Command | None] | None = None
+    ) -> None:
+        self.hand, self.rng = hand, np.random.default_rng(seed)
+        self.firmware = EmulatedHand(hand.side, seed=seed)
+        self.on = LockstepComputer(self.firmware, HandPlant(hand, PLANT))
+        params = CanHandParams(realtime_priority=0, calibration_dir="/nonexistent")
+        link = CanHand(hand.side, BusParams("virtual"), params, self.on)
+        servo = ServoLaw(hand, ServoParams(), GravityCompensation(hand))
+        self.driver = HandDriver(link, servo, commands)
+        self.driver.ready()
+        hw = self.firmware.hardware
+        self._limit = np.minimum(hw.limit, np.ceil(hand.effort * hw.counts_per_Nm))
+        self._over = self.without = self.trips = self.enabled = self.changes = 0
+        self._consent = False
+
+    def enable(self) -> None:
+        """Enable the hand with consent, which ends if that fails."""
+        self.enabled += 1
+        self._consent = True
+        self.driver.allow()
+        try:
+            self.driver.enable()
+        except HandFault:
+            self._consent = False
+
+    def disturb(self, share: float) -> None:
+        """Change faults, enable and stop in this share of the turns each."""
+        roll = self.rng.random(3)
+        if roll[0] < 2.0 * share:
+            self.changes += 1
+            self.on.set(**asdict(random_faults(self.rng)), power_cycle=bool(self.rng.random() < 0.05))
+        if roll[1] < 3.0 * share:
+            self.enable()
+        if roll[2] < share:
+            self._consent = False
+            self.driver.ask_stop("fuzz")
+
+    def target(self) -> np.ndarray:
+        """Return random joint angles, one in ten with an impossible entry."""
+        span = self.hand.upper - self.hand.lower
+        q = self.hand.lower + span * self.rng.uniform(-0.05, 1.05, span.size)
+        if self.rng.random() < 0.1:
+            q[self.rng.integers(span.size)] = self.rng.choice(_WILD)
+        return q
+
+    def stamp(self) -> float:
+        """Return a stamp, some of them stale, from the future or NaN [s]."""
+        return self.on.system() - self.rng.choice([0.0, 0.0, 0.0, 1.0, -1.0, np.nan])
+
+    def turn(self) -> None:
+        """Run one turn of the driver and check it."""
+        found, was_on = self.driver.fault, self.firmware.servo
+        self.driver.turn(PERIOD)
+        if self.driver.fault is not None and self.driver.fault is not found:
+            self.trips += 1
+            self._consent = False
+        self._over += int(np.any(np.abs(self.firmware.counts.astype(float)) > self._limit))
+        went_on = self.firmware.servo and not was_on
+        driven = self.driver.state in (HandState.ENABLED, HandState.HOLD)
+        self.without += not self._consent and (went_on or driven)
+
+    @property
+    def over_limit(self) -> int:
+        return self._over + self.firmware.over_limit
+
+
 def fuzz_hand(hand: HandModel, frames: int, seed: int) -> HandFuzzResult:
     """Put random frames (any identifier, length and content) among the hand's, and send random
     commands, while faults, enabling and stops switch at random.
 
     In simulated time; see :mod:`dexstack.hand.emulated.lockstep`.
     """
-    rng = np.random.default_rng(seed)
-    firmware = EmulatedHand(hand.side, seed=seed)
-    on = LockstepComputer(firmware, HandPlant(hand, WEIGHTLESS))
-    link = CanHand(
-        hand.side,
-        BusParams("virtual"),
-        CanHandParams(realtime_priority=0, calibration_dir="/nonexistent"),
-        on,
-    )
-    driver = HandDriver(link, ServoLaw(hand, ServoParams(), GravityCompensation(hand)))
-    driver.ready()
-    limit = np.minimum(firmware.hardware.limit, np.ceil(hand.effort * firmware.hardware.counts_per_Nm))
-    checked = over = without = trips = enabled = changes = 0
-    consent = False
-    span = hand.upper - hand.lower
+    fuzzed, checked = _FuzzedHand(hand, seed), 0
+    rng = fuzzed.rng
     while checked < frames:
-        roll = rng.random(6)
-        if roll[0] < 0.02:
-            changes += 1
-            on.set(**asdict(random_faults(rng)), power_cycle=bool(rng.random() < 0.05))
-        if roll[1] < 0.03:
-            enabled += 1
-            consent = True
-            driver.allow()
-            try:
-                driver.enable()
-            except HandFault:
-                consent = False
-        if roll[2] < 0.01:
-            consent = False
-            driver.ask_stop("fuzz")
-        if roll[3] < 0.8:
-            q = hand.lower + span * rng.uniform(-0.05, 1.05, span.size)
-            if roll[4] < 0.1:
-                q[rng.integers(span.size)] = rng.choice(_WILD)
-            driver.command(q, on.system() - rng.choice([0.0, 0.0, 0.0, 1.0, -1.0, np.nan]))
+        fuzzed.disturb(0.01)
+        if rng.random() < 0.8:
+            fuzzed.driver.command(fuzzed.target(), fuzzed.stamp())
         for _ in range(int(rng.integers(0, 4))):
-            on.say(_strange_frame(rng))
+            fuzzed.on.say(_strange_frame(rng))
             checked += 1
-        found, was_on = driver.fault, firmware.servo
-        driver.turn(PERIOD)
-        if driver.fault is not None and driver.fault is not found:
-            trips += 1
-            consent = False
-        over += int(np.any(np.abs(firmware.counts.astype(float)) > limit))
-        went_on = firmware.servo and not was_on
-        without += not consent and (went_on or driver.state in (HandState.ENABLED, HandState.HOLD))
-    return HandFuzzResult(checked, over + firmware.over_limit, without, trips, enabled, changes)
+        fuzzed.turn()
+    return HandFuzzResult(
+        checked, fuzzed.over_limit, fuzzed.without, fuzzed.trips, fuzzed.enabled, fuzzed.changes
+    )
+
+
+class PublisherFuzzResult(NamedTuple):
+    """Result of :func:`fuzz_publishers`."""
+
+    checked: int
+    """Commands of all publishers."""
+    taken: int
+    refused: int
+    displaced: int
+    """Commands taken although another publisher held the lease and had the same or a higher rank."""
+    starved: int
+    """Commands refused although their publisher held the lease, had a higher rank than the one that did,
+    or no publisher held it."""
+    handovers: int
+    """Changes of the owner to a higher rank."""
+    expired: int
+    """Changes of the owner after its lease had ended."""
+    over_limit: int
+    without_consent: int
+    trips: int
+    enabled: int
+    """The last four as in :class:`HandFuzzResult`."""
+
+
+class _Publisher:
+    """A node that commands the joints, falls silent now and then, and returns as another process."""
+
+    def __init__(self, name: str, rng: np.random.Generator, number: Iterator[int]) -> None:
+        self.name, self.rank = name, rank(name, OWNERS)
+        self._rng, self._number = rng, number
+        self._until, self.sends, self.identifier = 0.0, False, 0
+
+    def step(self, t: float) -> int:
+        """Return the number of commands it sends in the turn at ``t`` [s]."""
+        if t >= self._until:
+            self.sends = not self.sends
+            self._until = t + self._rng.exponential(0.4 if self.sends else 0.25)
+            if self._rng.random() < 0.2:
+                self.identifier = next(self._number)
+        return int(self._rng.integers(0, 5)) if self.sends else 0
+
+
+class _Lease:
+    """The rule of ownership by itself, against which the arbiter is checked."""
+
+    def __init__(self, lease: float) -> None:
+        self._lease = lease
+        self._owner: tuple[Any, int, float] | None = None
+
+    def allows(self, publisher: Any, rank: int, t: float) -> tuple[bool, str]:
+        """Return whether a command at ``t`` [s] has to be taken, and how the owner changes."""
+        how = ""
+        if self._owner is None or t - self._owner[2] > self._lease:
+            how = "expired" if self._owner is not None and self._owner[0] != publisher else ""
+        elif self._owner[0] != publisher:
+            if rank <= self._owner[1]:
+                return False, ""
+            how = "handover"
+        self._owner = publisher, rank, t
+        return True, how
+
+
+def fuzz_publishers(hand: HandModel, messages: int, seed: int) -> PublisherFuzzResult:
+    """Send random commands of three publishers at once through the arbiter to the driver of an emulated
+    hand, while publishers fall silent and return, and faults, enabling and stops switch at random.
+
+    The publishers are the console of a person, the trajectory node and the planner, from time to time
+    replaced by nodes that no parameter names. In simulated time.
+    """
+    lease = ServoParams().command_timeout
+    arbiter, rule, waiting = Arbiter(lease), _Lease(lease), []
+    count: Counter[str] = Counter()
+
+    def take() -> Command | None:
+        newest = None
+        for publisher, of_rank, command in waiting:
+            t = fuzzed.on.monotonic()
+            allowed, how = rule.allows(publisher, of_rank, t)
+            accepted = arbiter.accept(publisher, of_rank, t)
+            count["taken" if accepted else "refused"] += 1
+            count["displaced"] += accepted and not allowed
+            count["starved"] += allowed and not accepted
+            count[how] += bool(how)
+            newest = command if accepted else newest
+        waiting.clear()
+        return newest
+
+    fuzzed = _FuzzedHand(hand, seed, take)
+    rng, number, checked = fuzzed.rng, itertools.count(), 0
+    turns = itertools.count()
+    while checked < messages:
+        if next(turns) % REPLACED == 0:
+            names = OWNERS if rng.random() < 0.7 else rng.permutation([*OWNERS, "forgotten", "another"])[:3]
+            publishers = [_Publisher(name, rng, number) for name in names]
+        fuzzed.disturb(0.001)
+        sent = [(p.identifier or p.name, p.rank) for p in publishers for _ in range(p.step(fuzzed.on.t))]
+        for k in rng.permutation(len(sent)):
+            waiting.append((*sent[k], (fuzzed.target(), fuzzed.stamp())))
+        checked += len(sent)
+        fuzzed.turn()
+        take()  # what no turn took, while the hand is silent
+    return PublisherFuzzResult(
+        checked,
+        *(count[name] for name in ("taken", "refused", "displaced", "starved", "handover", "expired")),
+        fuzzed.over_limit,
+        fuzzed.without,
+        fuzzed.trips,
+        fuzzed.enabled,
+    )
 
 
 def _strange_frame(rng: np.random.Generator) -> Frame:
@@ -212,19 +366,23 @@ def random_faults(rng: np.random.Generator) -> FaultParams:
     return FaultParams(**{**choices[first], **(choices[second] if rng.random() < 0.3 else {})})
 
 
-def fuzz(args: argparse.Namespace) -> Outcome:
-    """Fuzz the servo law, then a driver with an emulated hand."""
+def fuzz(args: argparse.Namespace) -> Findings:
+    """Fuzz the servo law, a driver with an emulated hand, and the arbiter between publishers."""
     hand = load_hand("right")
     note(f"{args.commands} commands")
     commands = fuzz_commands(hand, args.commands, args.seed)
     note(f"{max(1, args.commands // 10)} frames")
     frames = fuzz_hand(hand, max(1, args.commands // 10), args.seed)
-    failed = commands.failed + frames.over_limit + frames.without_consent
+    note(f"{args.commands} commands of three publishers")
+    three = fuzz_publishers(hand, args.commands, args.seed)
+    failed = commands.failed + three.displaced + three.starved
+    failed += sum(part.over_limit + part.without_consent for part in (frames, three))
     results = {
-        "checked": commands.checked + frames.checked,
+        "checked": commands.checked + frames.checked + three.checked,
         "failed": failed,
         "commands": commands._asdict(),
         "frames": frames._asdict(),
+        "publishers": three._asdict(),
         "passed": failed == 0,
     }
     lines = [
@@ -233,8 +391,12 @@ def fuzz(args: argparse.Namespace) -> Outcome:
         f"{frames.checked} frames, {frames.faults} changes of faults, {frames.trips} faults found, "
         f"{frames.enabled} times enabled: {frames.over_limit} torques beyond a limit, "
         f"{frames.without_consent} times enabled without consent",
+        f"{three.checked} commands of three publishers, {three.taken} taken, {three.handovers} handovers to "
+        f"a higher rank, {three.expired} after a lease had ended: {three.displaced} displaced the owner's, "
+        f"{three.starved} refused wrongly, {three.over_limit} torques beyond a limit, "
+        f"{three.without_consent} times enabled without consent",
     ]
-    return Outcome(results, lines=lines, seed=args.seed)
+    return Findings(results, lines=lines, seed=args.seed)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -244,7 +406,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         type=positive_int,
         default=1_000_000,
         metavar="N",
-        help="random commands; a tenth as many random frames follow",
+        help="random commands; a tenth as many random frames and as many commands of three publishers follow",
     )
     parser.add_argument("--seed", type=natural, default=0, metavar="S", help="seed of the random numbers")
 

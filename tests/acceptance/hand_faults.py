@@ -19,16 +19,19 @@ from typing import Any
 
 import numpy as np
 
+from dexstack.bench.hand import DRIVER_PRIORITY
 from dexstack.hand.allegro.bus import BusError
 from dexstack.hand.commissioning import check_at_rest, commission
 from dexstack.hand.driver import HandDriver
+from dexstack.hand.emulated.process import own_bus
 from dexstack.hand.leap.line import LineError
 from dexstack.hand.leap.protocol import WATCHDOG_FIRED
 from dexstack.hand.link import HandFault
 from dexstack.hand.params import CanHandParams
-from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
+from dexstack.hand.servo import ServoLaw, ServoParams
 from dexstack.hand.states import HandState, StateFile
 from dexstack.model.hand import load_hand
+from dexstack.process.realtime import drop_realtime, make_realtime
 from dexstack.report.gate import Gate
 from tests.acceptance.commissioning import gains
 from tests.acceptance.hand_rig import (
@@ -36,14 +39,13 @@ from tests.acceptance.hand_rig import (
     LEAP,
     SERIAL,
     SETTLE,
+    FaultResult,
     FaultyComputer,
-    Outcome,
     Rig,
     emulated_hand,
     link_to,
     model_of,
     name_of,
-    new_bus,
     rig,
     state_folder,
     wait,
@@ -72,7 +74,7 @@ HAND_FAULTS: dict[str, tuple[dict[str, Any], float]] = {
     "an encoder is dead": ({"frozen_joint": 6}, 0.6),
     "all motors are inverted": ({"motor_gain": [-1.0] * 16}, 0.6),
     "one motor is inverted": ({"motor_gain": gains(5, -1.0)}, 1.0),
-    "one encoder is inverted": ({"encoder_gain": gains(9, -1.0)}, 0.1),
+    "one encoder is inverted": ({"encoder_gain": gains(9, -1.0)}, 1.0),
     "the motors of index and middle are swapped": ({"motor_order": [1, 0, 2, 3]}, 1.0),
     "the angles of middle and ring are swapped": ({"encoder_order": [0, 2, 1, 3]}, 1.0),
     "the fingers are in the wrong order": ({"encoder_order": [1, 2, 3, 0]}, 1.0),
@@ -80,8 +82,9 @@ HAND_FAULTS: dict[str, tuple[dict[str, Any], float]] = {
 """Changes of the emulated hand, and the time within which its torque must end [s]."""
 UNREACHABLE = ("all frames are lost", "the controller goes off the bus", "30 % of the frames are lost")
 """Faults with an unreliable bus: the time ends when the driver knows of the fault."""
-WIRES = {"motor_gain", "motor_order", "swapped_torque_bytes"}
-"""Wiring faults, present from the moment the hand is enabled."""
+WIRES = {"motor_gain", "motor_order", "encoder_gain", "encoder_order", "swapped_torque_bytes"}
+"""Wiring faults, present from the moment the hand is enabled. An encoder that inverted on the way would leap,
+or not at all where its angle is zero."""
 HARMLESS: dict[str, Any] = {
     "silent": False,
     "silent_finger": -1,
@@ -125,7 +128,7 @@ def parts(name: str) -> tuple[str, str]:
     return fault, LEAP if on_leap else OTHERS[name][0] if name in OTHERS else "V4"
 
 
-def hand_fault(name: str) -> Outcome:
+def hand_fault(name: str) -> FaultResult:
     """Run a row of :data:`HAND_FAULTS`, :data:`OTHERS` or :data:`LEAP_FAULTS`."""
     fault, hardware = parts(name)
     arguments: tuple[str, ...] = ()
@@ -139,16 +142,15 @@ def hand_fault(name: str) -> Outcome:
             r.driver.in_thread(r.driver.stop)
             r.hand.set(**changes)
             r.driver.in_thread(r.driver.enable)
-        start = time.monotonic()
-        r.hand.set(**changes)
-        seconds = wait(lambda: r.driver.fault is not None, 2.0 * limit + 0.5) - start
+        start = r.change(**changes)
+        seconds = r.fault_since(2.0 * limit + 0.5) - start
         if fault in UNREACHABLE:
             r.hand.set(**harmless)
             r.limp()
         else:
             seconds = r.limp() - start
         r.hand.set(**harmless)
-        return Outcome(name, r.driver.state.value, seconds, limit, *r.afterwards())
+        return FaultResult(name, r.driver.state.value, seconds, limit, *r.afterwards())
 
 
 def _aim(target: Any) -> Callable[[Rig], None]:
@@ -176,17 +178,17 @@ COMMANDS: dict[str, Callable[[Rig], None]] = {
 """Faults of the commands; the hand holds, and is limp later."""
 
 
-def command_fault(name: str) -> Outcome:
+def command_fault(name: str) -> FaultResult:
     """Run a row of :data:`COMMANDS`."""
     (fault, hardware), limit = parts(name), 0.25
     with rig(hardware) as r:
-        holds = lambda: r.driver.servo.mode is ServoMode.HOLD  # noqa: E731
         start = time.monotonic()
         COMMANDS[fault](r)
-        seconds = wait(lambda: holds() or r.driver.fault is not None, 2.0 * limit) - start
+        wait(lambda: not np.isnan(r.holds_since) or r.driver.fault is not None, 2.0 * limit)
         time.sleep(AFTERWARDS)
-        ended = "hold" if holds() and r.driver.fault is None else r.driver.state.value
-        return Outcome(name, ended, seconds, limit, r.hand.set()["over_limit"] == 0)
+        seconds = r.holds_since - start
+        ended = "hold" if seconds > 0.0 and r.driver.fault is None else r.driver.state.value
+        return FaultResult(name, ended, seconds, limit, r.hand.set()["over_limit"] == 0)
 
 
 ADAPTER = {
@@ -202,7 +204,7 @@ FULL = BusError("no device on can0 acknowledges frames")
 LINE = LineError("the line failed: no such device")
 
 
-def adapter_fault(name: str) -> Outcome:
+def adapter_fault(name: str) -> FaultResult:
     """Run a row of :data:`ADAPTER`."""
     (fault, hardware), limit = parts(name), 0.1
     failing, again = ADAPTER[fault]
@@ -211,16 +213,15 @@ def adapter_fault(name: str) -> Outcome:
         start = time.monotonic()
         r.computer.trouble = LINE if hardware == LEAP else GONE if "open" in failing else FULL
         r.computer.failing = frozenset(failing)
-        seconds = wait(lambda: r.driver.fault is not None, 1.0) - start
+        seconds = r.fault_since(1.0) - start
         if again:
             time.sleep(AFTERWARDS)
             r.computer.failing = frozenset()
-            r.hand.set(loss=0.0)
-            start = time.monotonic()
-            seconds = wait(lambda: not r.hand.set()["servo"], 1.0) - start
+            start = r.change(loss=0.0)
+            seconds = r.off() - start
         r.computer.failing = frozenset()
         r.hand.set(loss=0.0)
-        return Outcome(name, r.driver.state.value, seconds, limit, *r.afterwards())
+        return FaultResult(name, r.driver.state.value, seconds, limit, *r.afterwards())
 
 
 COMMISSIONING = {
@@ -236,10 +237,11 @@ measurement to the end of the torque."""
 LEAP_COMMISSIONING = {name: COMMISSIONING[name] for name in COMMISSIONING if "swapped" not in name}
 
 
-def commissioning_fault(name: str) -> Outcome:
+def commissioning_fault(name: str) -> FaultResult:
     """Run a row of :data:`COMMISSIONING`."""
     fault_name, hardware = parts(name)
-    model, limit, bus = model_of(hardware), 0.05, new_bus(hardware)
+    model, limit = model_of(hardware), 0.05
+    bus = own_bus(model)
     params = CanHandParams(calibration_dir="/nonexistent")
     with (
         emulated_hand(bus) as hand,
@@ -253,14 +255,14 @@ def commissioning_fault(name: str) -> Outcome:
         except HandFault as fault:
             kept = hand.set()["over_limit"] == 0
             off = not np.isnan(wait(lambda: not hand.set()["servo"], 0.5))
-            return Outcome(name, "fault", getattr(fault, "seconds", 0.0), limit, kept, off)
-        return Outcome(name, "enabled", np.nan, limit)
+            return FaultResult(name, "fault", getattr(fault, "seconds", 0.0), limit, kept, off)
+        return FaultResult(name, "enabled", np.nan, limit)
 
 
 STOPS = ("stop", "stop while enable runs")
 
 
-def stop_fault(name: str) -> Outcome:
+def stop_fault(name: str) -> FaultResult:
     """Run a row of :data:`STOPS`."""
     (fault, hardware), limit = parts(name), 0.1
     racing = fault == STOPS[1]
@@ -274,10 +276,11 @@ def stop_fault(name: str) -> Outcome:
         start = time.monotonic()
         r.driver.ask_stop(name)
         r.hand.set(refuses_servo=False)
-        stopped = wait(lambda: r.driver.stopped and not r.hand.set()["servo"], 1.0)
+        wait(lambda: r.driver.stopped, 1.0)
         if racing:
             enabling.join()
-        return Outcome(name, r.driver.state.value, stopped - start, limit, *r.afterwards())
+        seconds = np.maximum(r.limp(), r.states.began.get(HandState.READY, np.nan)) - start
+        return FaultResult(name, r.driver.state.value, seconds, limit, *r.afterwards())
 
 
 ATTACKS: dict[str, tuple[str, str | None]] = {
@@ -293,7 +296,7 @@ ATTACKS: dict[str, tuple[str, str | None]] = {
 """Query of a request to the page's server, and its origin."""
 
 
-def attack(name: str) -> Outcome:
+def attack(name: str) -> FaultResult:
     """Run a row of :data:`ATTACKS`: a stopped hand stays READY."""
     import viser
     from websockets.exceptions import InvalidStatus
@@ -310,10 +313,10 @@ def attack(name: str) -> Outcome:
         try:
             address = f"ws://127.0.0.1:{server.get_port()}/{query.format(token=gate.token)}"
             connect(address, subprotocols=[f"viser-v{viser.__version__}"], origin=origin).close()  # type: ignore[list-item, arg-type]
-            return Outcome(name, "connected", np.nan, limit)
+            return FaultResult(name, "connected", np.nan, limit)
         except InvalidStatus:
             seconds = time.monotonic() - start
-            return Outcome(name, r.driver.state.value, seconds, limit, *r.afterwards())
+            return FaultResult(name, r.driver.state.value, seconds, limit, *r.afterwards())
         finally:
             server.stop()
 
@@ -332,11 +335,13 @@ from dexstack.hand.params import BusParams, CanHandParams
 from dexstack.hand.servo import ServoLaw, ServoParams
 from dexstack.hand.states import StateFile
 from dexstack.hand.watch import WatchParams
+from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import load_hand
 name, interface, channel, folder, serial = sys.argv[1:]
 hand = load_hand(name)
 link = link_to(hand, BusParams(interface, channel), Settings(CanHandParams(realtime_priority=70)))
-servo = ServoLaw(hand, ServoParams(), watch=wiring_of(hand).watch(WatchParams()))
+watch = wiring_of(hand).watch(WatchParams())
+servo = ServoLaw(hand, ServoParams(), GravityCompensation(hand), watch)
 with HandDriver(link, servo, store=StateFile(folder, serial)) as d:
     print(link.status().get("guard_pid", 0), flush=True)
     while True:
@@ -354,13 +359,13 @@ PROCESSES = {
 file must make it wait for a person."""
 
 
-def process_fault(name: str) -> Outcome:
+def process_fault(name: str) -> FaultResult:
     """Run a row of :data:`PROCESSES`. A LEAP hand has no guard: its motors hold with their last current
     when their own watchdog stops them, after ``bus_watchdog`` (0.1 s).
     """
     fault, hardware = parts(name)
     number, victim = PROCESSES[fault]
-    bus, off_the_bus = new_bus(hardware), victim == "driver off the bus"
+    bus, off_the_bus = own_bus(model_of(hardware)), victim == "driver off the bus"
     limit = 0.15 if hardware == LEAP else 0.1
     with emulated_hand(bus) as hand, state_folder() as folder:
         command = [sys.executable, "-c", DRIVER, name_of(hardware), bus.interface, bus.channel]
@@ -374,12 +379,10 @@ def process_fault(name: str) -> Outcome:
             if off_the_bus:
                 hand.set(bus_off=True)
                 time.sleep(0.03)
-            start = time.monotonic()
-            os.kill(guard if victim == "guard" else driver.pid, number)
+            start = _kill(guard if victim == "guard" else driver.pid, number)
             if off_the_bus:
                 time.sleep(0.3)
-                start = time.monotonic()
-                hand.set(bus_off=False)
+                start = hand.set(bus_off=False)["time"]
             wait(lambda: hand.set()["limp"], 1.0)
             time.sleep(AFTERWARDS)
             state = hand.set()
@@ -394,11 +397,22 @@ def process_fault(name: str) -> Outcome:
                 "fault" if kept is HandState.FAULT else "hold" if held else "ready" if stopped else "enabled"
             )
             off = stopped and kept in (HandState.OFF, HandState.ENABLED, HandState.FAULT)
-            return Outcome(name, ended, seconds, limit, state["over_limit"] == 0, off)
+            return FaultResult(name, ended, seconds, limit, state["over_limit"] == 0, off)
         finally:
             driver.kill()
             driver.wait()
             driver.stdout.close()
+
+
+def _kill(pid: int, number: int) -> float:
+    """Send a signal at once, also on a busy machine; return when [s]."""
+    make_realtime(DRIVER_PRIORITY)
+    try:
+        start = time.monotonic()
+        os.kill(pid, number)
+        return start
+    finally:
+        drop_realtime()
 
 
 TICKS = 3000
@@ -426,7 +440,7 @@ def tick_cost() -> dict[str, float]:
     return {name: float(np.median(times)) for name, times in spent.items()}
 
 
-def hand_rows() -> dict[str, Callable[[str], Outcome]]:
+def hand_rows() -> dict[str, Callable[[str], FaultResult]]:
     """Return the function that runs each fault, by name."""
     rows = {
         **dict.fromkeys(HAND_FAULTS, hand_fault),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import tempfile
 import threading
@@ -15,20 +14,22 @@ from typing import Any
 
 import numpy as np
 
-from dexstack.bench.hand import COMMAND_PERIOD, DRIVER_PRIORITY, EmulatedHandProcess
+from dexstack.bench.hand import COMMAND_PERIOD, DRIVER_PRIORITY, EMULATOR_PRIORITY
 from dexstack.hand.allegro.bus import CanBus, Computer
 from dexstack.hand.allegro.can_hand import CanHand
 from dexstack.hand.allegro.protocol import Frame
 from dexstack.hand.bus_hand import BusHand
-from dexstack.hand.driver import HandDriver
+from dexstack.hand.driver import HandDriver, Turn
+from dexstack.hand.emulated.process import EmulatedHandProcess, own_bus
 from dexstack.hand.leap.dynamixel_hand import LeapHand
 from dexstack.hand.leap.line import SerialLine
 from dexstack.hand.link import TransportError
 from dexstack.hand.links import wiring_of
 from dexstack.hand.params import BusParams, CanHandParams, MotorParams
-from dexstack.hand.servo import ServoLaw, ServoParams
-from dexstack.hand.states import StateFile
+from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
+from dexstack.hand.states import HandState, StateFile
 from dexstack.hand.watch import WatchParams
+from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import HandModel, load_hand
 
 SETTLE = 0.4
@@ -36,19 +37,23 @@ SETTLE = 0.4
 AFTERWARDS = 0.3
 """Time after the end of a fault in which nothing may switch the hand on [s]."""
 SERIAL = "EMU00001"
+PLANT = ("--plant", "hand", "--dry-friction", "0.02", "--backlash", "0.0175", "--encoder-noise", "0.0002")
+"""Arguments of every emulated hand: weight, dry friction [N·m], one degree of backlash and noise [rad]."""
+NOT_STARTED = "not started"
+"""End of a row whose hand did not move before the fault."""
 LEAP = "LEAP"
 """The hardware that is no generation of the Allegro hand."""
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FaultResult:
     """How one fault ended."""
 
     fault: str
     ended_in: str
     """"hold", "ready" or "fault"; anything else is a failure."""
     seconds: float
-    """Time until then; NaN if it did not end."""
+    """Time until then; NaN if it did not end, negative if the hand had ended before the fault."""
     limit_s: float
     torque_kept: bool = True
     """True if no torque on the bus passed a limit."""
@@ -57,7 +62,7 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        ended = self.ended_in in ("hold", "ready", "fault") and self.seconds <= self.limit_s
+        ended = self.ended_in in ("hold", "ready", "fault") and 0.0 <= self.seconds <= self.limit_s
         return ended and self.torque_kept and self.stayed_off
 
 
@@ -143,12 +148,28 @@ def link_to(hardware: str, bus: BusParams, params: CanHandParams, computer: Faul
     return CanHand("right", bus, replace(params, hardware=hardware), computer)
 
 
+class TimedStates(StateFile):
+    """A hand's state file that notes when each state began [s, monotonic]."""
+
+    def __init__(self, folder: str, name: str) -> None:
+        super().__init__(folder, name)
+        self.began: dict[HandState, float] = {}
+
+    def note(self, state: HandState, why: str) -> None:
+        self.began[state] = time.monotonic()
+        super().note(state, why)
+
+
 @dataclass
 class Rig:
-    """A hand, a driver in its thread, and the commands it receives."""
+    """A hand, a driver in its thread, and the commands it receives.
+
+    Times are taken where they arise: in the emulated hand's process and in the driver's thread.
+    """
 
     hand: EmulatedHandProcess
     driver: HandDriver
+    states: TimedStates
     target: Callable[[float], Any]
     """Joint angles to command at a time [s]."""
     computer: FaultyComputer
@@ -156,6 +177,24 @@ class Rig:
     """Send no commands."""
     stamp: Callable[[float], float] | None = None
     """Stamp of a command sent at a system time [s]; None: no stamps."""
+    holds_since: float = np.nan
+    """When the servo began to hold [s]; NaN while it does not."""
+
+    def note(self, turn: Turn) -> None:
+        """Note a turn of the driver."""
+        if turn.output.mode is not ServoMode.HOLD:
+            self.holds_since = np.nan
+        elif np.isnan(self.holds_since):
+            self.holds_since = time.monotonic()
+
+    def change(self, **changes: Any) -> float:
+        """Change faults of the hand; return when it has them [s]."""
+        return self.hand.set(**changes)["time"]
+
+    def fault_since(self, timeout: float) -> float:
+        """Wait until the driver has found a fault; return when it did [s], NaN without one."""
+        found = wait(lambda: HandState.FAULT in self.states.began, timeout)
+        return np.nan if np.isnan(found) else self.states.began[HandState.FAULT]
 
     def restamp(self, offset: float = 0.0, rate: float = 1.0) -> None:
         """Stamp commands by a clock that is off by ``offset`` [s] and advances at this rate."""
@@ -173,6 +212,13 @@ class Rig:
         state = self.hand.set()
         return state["limp_since"] if state["limp"] else np.nan
 
+    def off(self) -> float:
+        """Wait until the hand's servo is off; return when it reported that [s], NaN if it is on."""
+        states = iter(self.hand.set, None)
+        end = time.monotonic() + 1.0
+        state = next(s for s in states if not s["servo"] or s["time"] > end)
+        return np.nan if state["servo"] else state["time"]
+
     def afterwards(self) -> tuple[bool, bool]:
         """Return whether, with the fault gone and commands continuing, torques kept their limits
         and the hand stayed off."""
@@ -181,19 +227,9 @@ class Rig:
         return state["over_limit"] == 0, not state["servo"]
 
 
-_channels = itertools.count(1)
-
-
-def new_bus(hardware: str = "V4") -> BusParams:
-    """Return a bus of this process that no other rig is on."""
-    if hardware == LEAP:
-        return BusParams("pty", f"{tempfile.gettempdir()}/dexstack-leap-{os.getpid()}-{next(_channels)}")
-    return BusParams("udp_multicast", f"239.77.{os.getpid() & 255}.{next(_channels)}:6600")
-
-
 def emulated_hand(bus: BusParams, *arguments: str) -> EmulatedHandProcess:
-    """Start an emulated hand with encoder noise whose joints stay where they are."""
-    return EmulatedHandProcess(bus, "--plant", "standing", "--encoder-noise", "0.0002", *arguments)
+    """Start an emulated hand; see :data:`PLANT`."""
+    return EmulatedHandProcess(bus, *PLANT, "--emulator-priority", str(EMULATOR_PRIORITY), *arguments)
 
 
 def state_folder() -> tempfile.TemporaryDirectory[str]:
@@ -204,7 +240,8 @@ def state_folder() -> tempfile.TemporaryDirectory[str]:
 @contextlib.contextmanager
 def rig(hardware: str = "V4", *arguments: str) -> Iterator[Rig]:
     """Run a hand that is enabled and moves."""
-    model, bus = model_of(hardware), new_bus(hardware)
+    model = model_of(hardware)
+    bus = own_bus(model)
     middle = np.clip(model.home, model.lower + 0.25, model.upper - 0.25)
     phase = np.arange(model.home.size)
     end = threading.Event()
@@ -214,10 +251,12 @@ def rig(hardware: str = "V4", *arguments: str) -> Iterator[Rig]:
         computer = FaultyComputer()
         link = link_to(hardware, bus, CanHandParams(calibration_dir=folder), computer)
         watch = wiring_of(model).watch(WatchParams())
-        driver = HandDriver(
-            link, ServoLaw(model, ServoParams(), watch=watch), store=StateFile(folder, SERIAL)
-        )
-        result = Rig(hand, driver, lambda t: middle + 0.2 * np.sin(2 * np.pi * 0.7 * t + phase), computer)
+        servo = ServoLaw(model, ServoParams(), GravityCompensation(model), watch)
+        states = TimedStates(folder, SERIAL)
+        driver = HandDriver(link, servo, store=states)
+        target = lambda t: middle + 0.2 * np.sin(2 * np.pi * 0.7 * t + phase)  # noqa: E731
+        result = Rig(hand, driver, states, target, computer)
+        driver.on_turn = result.note
 
         def command() -> None:
             while not end.wait(COMMAND_PERIOD):

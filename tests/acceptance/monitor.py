@@ -22,7 +22,7 @@ from dexstack.cli.monitor import HOST, PORT, page_parameters, page_url
 from dexstack.cli.output import note, table
 from dexstack.errors import ConfigError
 from dexstack.report.statistics import times
-from experiments.harness import Outcome, run
+from experiments.harness import Findings, run
 from tests.acceptance.programs import DEXSTACK, Program, own_domain, until, up
 from tests.visitor import Visitor
 
@@ -30,7 +30,7 @@ LIMIT = 0.1
 """Largest growth of p99."""
 
 
-def monitor(args: argparse.Namespace) -> Outcome:
+def monitor(args: argparse.Namespace) -> Findings:
     """Run the pairs and compare."""
     found: dict[bool, list[Any]] = {False: [], True: []}
     received = 0
@@ -56,7 +56,7 @@ def monitor(args: argparse.Namespace) -> Outcome:
         rows.append((name, "growth [%]", None, 100 * growth, None))
     results["passed"] = all(results[name]["p99_growth"] <= LIMIT for name in ("solve_s", "solve_wall_s"))
     lines = [table("solve times [ms]", ("time", "run", "p50", "p99", "n"), rows)]
-    return Outcome(results, lines=lines, seed=args.seed)
+    return Findings(results, lines=lines, seed=args.seed)
 
 
 def _solves(folder: Path, watched: bool, seconds: float, seed: int) -> tuple[Any, int]:

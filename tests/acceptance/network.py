@@ -19,7 +19,7 @@ from typing import Any
 from dexstack.cli.arguments import angle, natural, positive, positive_int, rate
 from dexstack.cli.output import note
 from dexstack.report.statistics import errors
-from experiments.harness import Outcome, run
+from experiments.harness import Findings, run
 from tests.acceptance.link import TwoMachines
 from tests.acceptance.programs import DEXSTACK
 
@@ -27,7 +27,7 @@ PATIENCE = 180.0
 """Longest wall time of a trial [s]."""
 
 
-def network(args: argparse.Namespace) -> Outcome:
+def network(args: argparse.Namespace) -> Findings:
     """Run the trials; they pass if at least the required share reaches the goal."""
     trials = []
     for k in range(args.seed, args.seed + args.trials):
@@ -44,7 +44,7 @@ def network(args: argparse.Namespace) -> Outcome:
         "trials": trials,
         "passed": reached >= args.require * len(trials),
     }
-    return Outcome(results, lines=[f"{reached} of {len(trials)} reached the goal"], seed=args.seed)
+    return Findings(results, lines=[f"{reached} of {len(trials)} reached the goal"], seed=args.seed)
 
 
 def _trial(machines: TwoMachines, args: argparse.Namespace, seed: int) -> dict[str, Any]:

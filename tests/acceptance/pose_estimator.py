@@ -29,7 +29,7 @@ from dexstack.perception.se3 import Transform
 from dexstack.process.threads import XLA_ONE_THREAD, prefer
 from dexstack.report.statistics import times
 from dexstack.tasks import task_files
-from experiments.harness import Outcome, run
+from experiments.harness import Findings, run
 from tests.acceptance.film import Film, shoot_apart
 from tests.acceptance.tracking import TrackingResult, film_results, film_table, judge
 
@@ -98,7 +98,7 @@ def judge_node(shown: Film, result: Path) -> NodeResult:
     )
 
 
-def pose_estimator(args: argparse.Namespace) -> Outcome:
+def pose_estimator(args: argparse.Namespace) -> Findings:
     """Play the film and judge the poses.
 
     Raises:
@@ -127,7 +127,7 @@ def pose_estimator(args: argparse.Namespace) -> Outcome:
     }
     results |= {"core": own, "planner_core": other, "kept": kept, "passed": all(kept.values())}
     lines = [*_views(results), *(f"not kept: {name}" for name, ok in kept.items() if not ok)]
-    return Outcome(results, lines=lines, seed=args.seed)
+    return Findings(results, lines=lines, seed=args.seed)
 
 
 def _cores(core: int | None) -> tuple[int, int]:

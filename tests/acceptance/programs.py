@@ -19,15 +19,19 @@ from dexstack.cli.supervisor import graph_environment
 DEXSTACK = (sys.executable, "-m", "dexstack.cli.main")
 LOOK = 0.02
 """Time between two checks of a condition [s]."""
+PATIENCE = 3.0
+"""Largest ratio of a wait to its timeout, on a machine that pauses."""
 
 
 def until(condition: Callable[[], Any], timeout: float) -> Any:
     """Return the first true value of ``condition``, or a false one after ``timeout`` [s].
 
-    Time is counted in checks, so that a pause of the machine does not end the wait.
+    Time is counted in checks, so that a pause of the machine does not end the wait, up to PATIENCE times
+    as long.
     """
+    end = time.monotonic() + PATIENCE * timeout
     for _ in range(max(1, round(timeout / LOOK))):
-        if value := condition():
+        if (value := condition()) or time.monotonic() > end:
             return value
         time.sleep(LOOK)
     return condition()

@@ -1,8 +1,8 @@
 """A graph whose messages pass a relay that can drop them, to emulate a bad network on a good one.
 
-``python -m tests.acceptance.relay FOLDER`` runs the nodes of ``dexstack up mock --perception
-camera`` and the relay, with logs in FOLDER. Subscribers of a relayed topic are remapped to another
-name, under which the relay publishes it again.
+``python -m tests.acceptance.relay FOLDER PERCEPTION`` runs the nodes of ``dexstack up mock
+--perception PERCEPTION`` and the relay, with logs in FOLDER. Subscribers of a relayed topic are
+remapped to another name, under which the relay publishes it again.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class _Relay(NodeDescription):
     module = "tests.acceptance.relay"  # type: ignore[assignment]
 
 
-def run_graph(folder: Path) -> int:
+def run_graph(folder: Path, perception: str) -> int:
     """Run the nodes and the relay until a signal stops them.
 
     Returns:
@@ -89,7 +89,7 @@ def run_graph(folder: Path) -> int:
     """
     prefer(XLA_ONE_THREAD)
     nodes = MODES["mock"].describe(
-        {"perception": "camera", "goal_yaw": 175.0, "seconds": 900.0, "results": str(folder)}
+        {"perception": perception, "goal_yaw": 175.0, "seconds": 900.0, "results": str(folder)}
     )
     for k, node in enumerate(nodes):
         topics = [t for t, (*_, readers) in RELAYED.items() if node.name in readers]
@@ -107,4 +107,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run_graph(Path(sys.argv[1])))
+    sys.exit(run_graph(Path(sys.argv[1]), sys.argv[2]))

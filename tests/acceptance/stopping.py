@@ -19,10 +19,9 @@ from typing import Any
 
 from dexstack.cli.output import note, table
 from dexstack.errors import ConfigError
-from experiments.harness import Outcome as Findings
-from experiments.harness import run
+from experiments.harness import Findings, run
 from tests.acceptance.hand_faults import ADAPTER, COMMANDS, PROCESSES, STOPS, hand_rows
-from tests.acceptance.hand_rig import Outcome
+from tests.acceptance.hand_rig import FaultResult
 
 REPEATS = 5
 CLOCK = tuple(name for name in COMMANDS if "system clock" in name)
@@ -40,7 +39,7 @@ IN_GRAPH = ("hand", "simulator", "mpc", "pose_estimator")
 """Nodes that get a signal."""
 
 
-def events() -> dict[str, Callable[[Any], Outcome]]:
+def events() -> dict[str, Callable[[Any], FaultResult]]:
     """Return the function that runs each event in a graph or, for those of :data:`ALONE`, without."""
     rows = {name: lambda _, name=name: hand_rows()[name](name) for name in ALONE}
     try:
@@ -71,7 +70,7 @@ def stopping(args: argparse.Namespace) -> Findings:
     chosen = {name: make for name, make in events().items() if any(t in name for t in args.only or [""])}
     if not chosen:
         raise ConfigError(f"no event has one of {args.only} in its name")
-    found: dict[str, list[Outcome]] = {name: [] for name in chosen}
+    found: dict[str, list[FaultResult]] = {name: [] for name in chosen}
     for in_graph in (False, True):
         names = [name for name in chosen if (name not in ALONE) == in_graph]
         with _graph(in_graph and bool(names)) as running:
@@ -84,7 +83,7 @@ def stopping(args: argparse.Namespace) -> Findings:
     return summary(found)
 
 
-def summary(found: dict[str, list[Outcome]]) -> Findings:
+def summary(found: dict[str, list[FaultResult]]) -> Findings:
     """Return the counts and times of all events."""
     entries = []
     for name, outcomes in found.items():

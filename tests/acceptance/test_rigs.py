@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 
 import numpy as np
 import pytest
@@ -11,9 +12,9 @@ import pytest
 from dexstack.model.hand import load_hand
 from tests.acceptance import faults, pose_estimator, week
 from tests.acceptance.film import Film
-from tests.acceptance.fuzz import fuzz_commands, fuzz_hand
+from tests.acceptance.fuzz import fuzz_commands, fuzz_hand, fuzz_publishers
 from tests.acceptance.hand_faults import hand_rows
-from tests.acceptance.hand_rig import Outcome
+from tests.acceptance.hand_rig import FaultResult
 from tests.acceptance.pose_estimator import WARM_UP, judge_node
 
 
@@ -34,13 +35,14 @@ def test_the_matrix_has_at_least_40_faults_without_a_graph():
         ("hold", 0.05, True, True, True),
         ("enabled", 0.05, True, True, False),
         ("fault", 0.2, True, True, False),
+        ("fault", -0.1, True, True, False),
         ("fault", float("nan"), True, True, False),
         ("fault", 0.05, False, True, False),
         ("ready", 0.05, True, False, False),
     ],
 )
 def test_an_outcome_passes_only_in_a_safe_state_in_time(ended, seconds, kept, off, passed):
-    assert Outcome("x", ended, seconds, 0.1, kept, off).passed == passed
+    assert FaultResult("x", ended, seconds, 0.1, kept, off).passed == passed
 
 
 def test_one_fault_and_its_page(tmp_path):
@@ -55,14 +57,15 @@ def test_one_fault_and_its_page(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif((os.cpu_count() or 1) < 4, reason="a graph in real time beside other tests: four cores")
 def test_faults_of_a_graph(tmp_path):
     pytest.importorskip("rclpy")
-    chosen = {"mpc hangs": "hold", "hand is killed": "ready", "the same pixels come": "hold"}
-    code, results = matrix(tmp_path, "--only", *chosen)
+    chosen = {"mpc hangs": "hold", "hand is killed": "ready"}
+    code, results = matrix(tmp_path, "--perception", "truth", "--only", *chosen)
     assert len(results["faults"]) == len(chosen)
     if not results["moves_without_fault"]:
-        assert code == 1 and {row["ended_in"] for row in results["faults"]} == {"not judged"}
-        pytest.skip("this machine is too slow: without a fault the hand stands still, too")
+        assert code == 1 and not results["passed"]
+        pytest.skip("this machine is too slow: the hand stands still before a fault")
     for row in results["faults"]:
         wanted = next(end for text, end in chosen.items() if text in row["fault"])
         assert row["ended_in"] == wanted and row["torque_kept"] and row["stayed_off"], row
@@ -107,6 +110,13 @@ def test_fuzzed_frames_and_faults_never_exceed_a_limit_or_enable_the_hand():
     result = fuzz_hand(load_hand("right"), 2000, seed=3)
     assert result.checked >= 2000 and (result.over_limit, result.without_consent) == (0, 0)
     assert result.trips > 3 and result.enabled > 20 and result.faults > 10, "the fuzzing found faults"
+
+
+def test_of_three_publishers_only_the_owner_s_commands_are_taken():
+    result = fuzz_publishers(load_hand("right"), 12_000, seed=2)
+    assert 12_000 <= result.checked == result.taken + result.refused
+    assert (result.displaced, result.starved, result.over_limit, result.without_consent) == (0, 0, 0, 0)
+    assert min(result.taken, result.refused) > 500 and min(result.handovers, result.expired) > 5
 
 
 def rollouts(memory, **changes):

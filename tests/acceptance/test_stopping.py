@@ -7,12 +7,12 @@ import json
 import pytest
 
 from tests.acceptance import stopping
-from tests.acceptance.hand_rig import Outcome
+from tests.acceptance.hand_rig import FaultResult
 
 
 def test_every_run_has_to_end_in_time():
-    runs = [Outcome("x", "fault", t, 0.1) for t in (0.02, 0.04, 0.03)]
-    late = [Outcome("y", "hold", 0.05, 0.1), Outcome("y", "enabled", float("nan"), 0.1)]
+    runs = [FaultResult("x", "fault", t, 0.1) for t in (0.02, 0.04, 0.03)]
+    late = [FaultResult("y", "hold", 0.05, 0.1), FaultResult("y", "enabled", float("nan"), 0.1)]
     good, bad = stopping.summary({"x": runs}).results, stopping.summary({"x": runs, "y": late}).results
     assert good["passed"] and not bad["passed"]
     x, y = bad["events"]

@@ -26,7 +26,7 @@ import psutil
 
 from dexstack.cli.output import note
 from dexstack.errors import ConfigError
-from experiments.harness import Outcome, run
+from experiments.harness import Findings, run
 from tests.acceptance.programs import alive, own_domain, until, up
 
 EVERY = 10
@@ -190,7 +190,7 @@ def judged(rows: Sequence[dict[str, Any]], left: Sequence[dict[str, Any]], settl
     return results
 
 
-def week(args: argparse.Namespace) -> Outcome:
+def week(args: argparse.Namespace) -> Findings:
     """Run the remaining rollouts."""
     rows: list[dict[str, Any]] = []
     ends: list[dict[str, Any]] = []
@@ -224,7 +224,7 @@ def week(args: argparse.Namespace) -> Outcome:
         "{killed_reached} of {killed} with a killed node".format(**results),
         f"largest growth of a process after {args.settled} rollouts: {worst}",
     ]
-    return Outcome(results, lines=lines)
+    return Findings(results, lines=lines)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

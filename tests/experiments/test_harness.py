@@ -7,11 +7,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from dexstack.errors import ConfigError
-from experiments.harness import Outcome, run
+from experiments.harness import Findings, run
 
 
 def outcome(passed=True, figure=None):
-    return Outcome({"x": 1, "passed": passed}, figure, ["found 1"], 5)
+    return Findings({"x": 1, "passed": passed}, figure, ["found 1"], 5)
 
 
 @pytest.mark.parametrize(("passed", "code"), [(True, 0), (False, 1)])

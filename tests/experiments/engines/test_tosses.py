@@ -27,13 +27,12 @@ def write_toss(path, name="lcp"):
     np.savez(path, length=[60], index=[7], **arrays)
 
 
-def test_the_parameters_of_a_motion_reproduce_it(tmp_path):
+def test_the_parameters_of_a_motion_reproduce_it(tmp_path, outcome):
     write_toss(tmp_path / "tosses.npz")
     kept = {"trained": [3], "fits": {"lcp": {"values": START, "loss": 0.0, "evaluations": 0}}}
     (tmp_path / "kept.json").write_text(json.dumps(kept))
     files = ["--data", str(tmp_path / "tosses.npz"), "--parameters", str(tmp_path / "kept.json")]
-    main([*files, "--engines", "lcp", "--json", str(tmp_path / "out.json")])
-    (row,) = json.loads((tmp_path / "out.json").read_text())["results"]["engines"]
+    (row,) = outcome(main, *files, "--engines", "lcp")[1]["engines"]
     assert (row["name"], row["n"], row["face_right"]) == ("lcp", 1, 1.0)
     assert row["position_percent"] < 1e-6 and row["rotation_deg"] < 1e-4
 

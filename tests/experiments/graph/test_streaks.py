@@ -7,7 +7,7 @@ import pytest
 from experiments.graph import streaks
 
 
-def test_saved_runs_are_not_repeated(tmp_path, monkeypatch):
+def test_saved_runs_are_not_repeated(tmp_path, monkeypatch, outcome):
     made = []
 
     def once(args, seed):
@@ -28,13 +28,12 @@ def test_saved_runs_are_not_repeated(tmp_path, monkeypatch):
     files = {name: tmp_path / f"{name}.yaml" for name in ("world", "params")}
     for name, file in files.items():
         file.write_text(name)
-    keep, out = tmp_path / "kept", tmp_path / "out.json"
-    args = ["--trials", str(trials), "--keep", str(keep), "--seed", "3", "--json", str(out)]
+    args = ["--trials", str(trials), "--keep", str(tmp_path / "kept"), "--seed", "3"]
     args += [x for name, file in files.items() for x in (f"--{name}", str(file))]
     for runs in (1, 2):
-        assert streaks.main([*args, "--runs", str(runs)]) == 0
-    assert made == [3, 4]
-    assert json.loads(out.read_text())["results"]["consecutive"]["mean"] == pytest.approx(3.5)
+        code, results = outcome(streaks.main, *args, "--runs", runs)
+        assert code == 0
+    assert made == [3, 4] and results["consecutive"]["mean"] == pytest.approx(3.5)
     assert streaks.main([*args, "--runs", "2", "--real-time-factor", "0.5"]) == 2
     files["world"].write_text("another")
     assert streaks.main([*args, "--runs", "2"]) == 2

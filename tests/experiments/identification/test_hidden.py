@@ -20,20 +20,20 @@ def plant(seed, trials, planner="gauss_newton", folder="", *, missed=0):
 
 
 @pytest.mark.parametrize(("missed", "code"), [(0, 0), (1, 1)])
-def test_the_check_requires_both_success_rates_after_identification(missed, code, monkeypatch, tmp_path):
+def test_the_check_requires_both_success_rates_after_identification(missed, code, monkeypatch, outcome):
     monkeypatch.setattr(
         hidden,
         "in_processes",
         lambda f, jobs, *columns: (plant(*row, missed=missed) for row in zip(*columns, strict=True)),
     )
-    file = tmp_path / "out.json"
-    assert hidden.main(["--plants", "2", "--trials", "10", "--json", str(file)]) == 1, (
-        "two plants show nothing"
-    )
+    argv = "--plants", "2", "--trials", "10"
+    assert hidden.main(argv) == 1, "two plants show nothing"
     monkeypatch.setattr(hidden, "PLANTS", 2)
-    assert hidden.main(["--plants", "2", "--trials", "10", "--json", str(file)]) == code
-    rates = json.loads(file.read_text())["results"]["rates"]
-    assert rates[hidden.BELIEVED]["succeeded"] == 2 and rates[hidden.IDENTIFIED]["rate"] == 1.0
+    found, results = outcome(hidden.main, *argv)
+    rates = results["rates"]
+    assert (
+        found == code and rates[hidden.BELIEVED]["succeeded"] == 2 and rates[hidden.IDENTIFIED]["rate"] == 1.0
+    )
     low, high = rates[hidden.LEARNED]["interval"]
     assert low < rates[hidden.LEARNED]["rate"] == 1.0 - missed / 10 <= high
 
@@ -53,13 +53,12 @@ def test_a_plant_is_identified_once_for_all_planners(monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("planner", ["gauss_newton", "sampling"])
-def test_one_plant_runs_from_recording_to_trials(planner, monkeypatch, tmp_path):
+def test_one_plant_runs_from_recording_to_trials(monkeypatch, tmp_path):
+    """The planners share its recording and fit."""
     monkeypatch.setattr(recover, "TRIALS", 2)
     monkeypatch.setattr(recover, "SECONDS", 3.0)
     monkeypatch.setattr("dexstack.tasks.palm_turn.PalmTurn.seconds", lambda task: 0.2)
-    result = hidden.improved(300, 1, planner, str(tmp_path))
-    assert (
-        set(result["succeeded"]) == set(hidden.COLUMNS)
-        and json.loads((tmp_path / f"plant-{planner}-300-1.json").read_text()) == result
-    )
+    for planner in ("gauss_newton", "sampling"):
+        result = hidden.improved(300, 1, planner, str(tmp_path))
+        kept = json.loads((tmp_path / f"plant-{planner}-300-1.json").read_text())
+        assert set(result["succeeded"]) == set(hidden.COLUMNS) and kept == result

@@ -1,7 +1,5 @@
 """The zoo's bodies are bodies, the same from the same seed; one of them is added."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -17,8 +15,13 @@ def test_every_body_is_closed_and_drawn_from_the_seed(name):
 
 
 @pytest.mark.slow
-def test_a_wedge_becomes_an_object(tmp_path, monkeypatch):
+def test_a_wedge_becomes_an_object(tmp_path, monkeypatch, outcome):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert zoo.main(["--only", "wedge", "--to", str(tmp_path), "--json", str(tmp_path / "zoo.json")]) == 0
-    [row] = json.loads((tmp_path / "zoo.json").read_text())["results"]["objects"]
-    assert row["parts"] == 1 and row["error_mm"] < 1e-6 and (tmp_path / "wedge" / "wedge.yaml").is_file()
+    code, results = outcome(zoo.main, "--only", "wedge", "--to", tmp_path)
+    [row] = results["objects"]
+    assert (
+        code == 0
+        and row["parts"] == 1
+        and row["error_mm"] < 1e-6
+        and (tmp_path / "wedge" / "wedge.yaml").is_file()
+    )

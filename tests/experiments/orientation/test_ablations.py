@@ -1,7 +1,6 @@
 """Ablations: every row's parameters exist and differ from the first row's, counts are pooled, and
 what is kept is not run again."""
 
-import json
 from types import SimpleNamespace
 
 import pytest
@@ -24,7 +23,7 @@ def test_every_row_differs_from_the_first_in_what_it_says(row):
     assert differ >= set(ablations.ROWS[row])
 
 
-def test_counts_are_pooled(tmp_path, monkeypatch):
+def test_counts_are_pooled(monkeypatch, outcome):
     def runs(cells, run, trials, seed, *, jobs):
         for cell in cells:
             for k in range(trials):
@@ -39,46 +38,24 @@ def test_counts_are_pooled(tmp_path, monkeypatch):
                     stalls=1,
                 )
 
-    file, better = tmp_path / "out.json", list(ablations.ROWS)[1]
+    better = list(ablations.ROWS)[1]
     monkeypatch.setattr(ablations, "run_trials", runs)
-    assert ablations.main(["--runs", "10", "--seed", "0", "--only", "1", "--json", str(file)]) == 0, (
-        "faster, but it drops more"
-    )
-    first, second = json.loads(file.read_text())["results"]["rows"]
+    code, results = outcome(ablations.main, "--runs", 10, "--only", 1)
+    first, second = results["rows"]
+    assert code == 0, "faster, but it drops more"
     assert first["goals"] == 120 and first["goals_per_minute"] == 12.0 and second["drops"] == 1
     low, high = first["goals_per_minute_interval"]
     assert low == pytest.approx(9.95, abs=0.01) and high == pytest.approx(
         14.35, abs=0.01
     )  # 99.5 and 143.5 of a count of 120
     better = ""
-    assert (
-        ablations.main(
-            [
-                "--runs",
-                "10",
-                "--seed",
-                "0",
-                "--only",
-                "1",
-                "--json",
-                str(file),
-                "--picture",
-                str(tmp_path / "a.png"),
-            ]
-        )
-        == 1
-    )
-    assert (tmp_path / "a.png").stat().st_size > 1000
+    assert outcome(ablations.main, "--runs", 10, "--only", 1)[0] == 1
 
 
 @pytest.mark.slow
-def test_one_run_goes_through(tmp_path):
-    file, asked = (
-        tmp_path / "out.json",
-        ["--runs", "1", "--seconds", "0.5", "--only", "12", "--keep", str(tmp_path / "kept")],
-    )
-    ablations.main([*asked, "--json", str(file)])
-    rows = json.loads(file.read_text())["results"]["rows"]
+def test_one_run_goes_through(tmp_path, outcome):
+    asked = ["--runs", "1", "--seconds", "0.5", "--only", "12", "--keep", str(tmp_path / "kept")]
+    rows = outcome(ablations.main, *asked)[1]["rows"]
     assert [row["runs"] for row in rows] == [1, 1] and rows[0]["minutes"] == pytest.approx(
         0.5 / 60, abs=0.02 / 60
     )

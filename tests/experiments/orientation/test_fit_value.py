@@ -83,16 +83,14 @@ def test_a_left_hand_s_trials_are_a_right_one_s_in_a_mirror(tmp_path):
     np.testing.assert_allclose(*angles, atol=1e-7)
 
 
-def test_what_depends_on_joints_is_found_in_them(tmp_path, monkeypatch):
+def test_what_depends_on_joints_is_found_in_them(tmp_path, monkeypatch, outcome):
     monkeypatch.setattr(fit_value, "EVERY", 1)
     monkeypatch.setattr(fit_value, "_left", lambda t, error, goal_WO, dropped: t)
-    rng, file, saved = np.random.default_rng(2), tmp_path / "out.json", tmp_path / "v.json"
+    rng, saved = np.random.default_rng(2), tmp_path / "v.json"
     for _ in range(8):
         _keep(tmp_path / "kept", "right", 400, False, rng, lambda q: np.exp(1.0 + q[:, 3]))
-    asked = [str(tmp_path / "kept"), "--save", str(saved), "--json", str(file), "--epochs", "30"]
-    assert fit_value.main([*asked, "--picture", str(tmp_path / "v.png")]) == 0
-    found = json.loads(file.read_text())["results"]
-    assert found["trials"] == 8 and found["states"] == 3200 and found["drops"] == 0
+    code, found = outcome(fit_value.main, tmp_path / "kept", "--save", saved, "--epochs", 30)
+    assert code == 0 and found["trials"] == 8 and found["states"] == 3200 and found["drops"] == 0
     assert found["explained"]["the whole state"] > 0.7 and abs(found["explained"]["the error alone"]) < 0.1
     value, (pose, goal) = load_value(saved, load_object("cube"), load_hand("right")), _poses(rng, 2)
     for third in (-1.0, 1.0):

@@ -1,14 +1,3 @@
 """Fixtures of the experiments with pictures."""
 
-from collections.abc import Iterator
-
-import cv2
-import pytest
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = cv2.getNumThreads()
-    cv2.setNumThreads(1)
-    yield
-    cv2.setNumThreads(threads)
+from tests.dexstack.perception.conftest import one_thread  # noqa: F401

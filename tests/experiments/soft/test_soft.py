@@ -1,7 +1,5 @@
 """The quick experiments on soft contact, from their command lines."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -10,11 +8,10 @@ from experiments.soft import gradient, growth, isosurfaces, push, speed, weights
 pytestmark = pytest.mark.slow
 
 
-def test_isosurfaces_are_drawn_and_judged(tmp_path):
-    file = tmp_path / "out.json"
-    assert isosurfaces.main(["--picture", str(tmp_path / "isosurfaces.png"), "--json", str(file)]) == 0
-    results = json.loads(file.read_text())["results"]
-    assert (tmp_path / "isosurfaces.png").stat().st_size > 10_000
+def test_isosurfaces_are_drawn_and_judged(tmp_path, outcome):
+    picture = tmp_path / "isosurfaces.png"
+    code, results = outcome(isosurfaces.main, "--picture", picture)
+    assert code == 0 and picture.stat().st_size > 10_000
     area = results["area"]["12 points a side"]
     assert area[0] == pytest.approx(4.0, abs=0.1) and np.ptp(area) > 0.1
     assert results["area"]["wrong normals"][0] != pytest.approx(4.0, abs=0.3)
@@ -27,14 +24,13 @@ def test_every_pushing_sequence_makes_contact_at_least_twice_and_moves_the_t():
         assert np.linalg.norm(track[-1, :2]) > 0.01 or abs(track[-1, 2]) > 0.1
 
 
-def test_growth_is_measured_and_drawn(tmp_path, monkeypatch):
+def test_growth_is_measured(monkeypatch, outcome):
+    """One body twice, which is compiled once."""
     monkeypatch.setattr(growth, "POINTS", (384,))
     monkeypatch.setattr(growth, "MOST_DENSE", 384)
-    monkeypatch.setattr(growth, "BODIES", (1, 2))
-    file = tmp_path / "out.json"
-    assert growth.main(["--picture", str(tmp_path / "growth.png"), "--json", str(file)]) == 0
-    results = json.loads(file.read_text())["results"]
-    assert (tmp_path / "growth.png").stat().st_size > 10_000
+    monkeypatch.setattr(growth, "BODIES", (1, 1))
+    code, results = outcome(growth.main)
+    assert code == 0
     near, dense = results["cases"][:2]
     assert results["memory_ratio"] == dense["temporaries_bytes"] / near["temporaries_bytes"] >= 20
     assert near["contact_s"] < dense["contact_s"]
@@ -58,20 +54,9 @@ def test_soft_choices_among_equals_are_their_mean():
     np.testing.assert_allclose(weights.picked(corners, np.array([0.0, -1, -2, -3]), 4), corners, atol=1e-6)
 
 
-@pytest.mark.parametrize("argv", [["--rounds", "0"], ["--patch", "0"], ["--core", "4096"]])
-def test_unusable_arguments_exit_2(argv, capsys):
-    try:
-        code = speed.main(argv)
-    except SystemExit as stop:
-        code = stop.code
-    assert code == 2
-    assert argv[0] in capsys.readouterr().err
-
-
-def test_the_fastest_peer_is_timed_in_the_same_run(tmp_path):
-    file = tmp_path / "out.json"
-    assert speed.main(["--rounds", "1", "--json", str(file)]) in (0, 1)
-    results = json.loads(file.read_text())["results"]
+def test_the_fastest_peer_is_timed_in_the_same_run(monkeypatch, outcome):
+    monkeypatch.setattr(speed, "LIMITS", {"26": speed.LIMITS["26"]})
+    _, results = outcome(speed.main, "--rounds", 1, "--states", 4)
     assert (
         results["peers"]["mujoco"]["scan_s"]["p50"] > 0
         and results["peers"]["mujoco"]["end_difference_m"] == 0
