@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import json
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -19,16 +20,18 @@ from dexengines.errors import EngineError
 from dexstack.cli.cores import add_core_argument, one_core
 from dexstack.cli.output import add_json_argument, publish
 from dexstack.errors import USAGE_ERROR, ConfigError
+from dexstack.files import write_text
+from dexstack.process.interrupts import sigterm_interrupts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BLUE, PINK, GREEN, GREY = "#1f5fa8", "#d61e82", "#3a9d5d", "#7a7a7a"
+BLUE, PINK, GREEN = "#1f5fa8", "#d61e82", "#3a9d5d"
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What an experiment found."""
+class Findings:
+    """Results of an experiment."""
 
     results: dict[str, Any]
     """As for :func:`dexstack.cli.output.publish`; ``passed`` says whether what was asked for
@@ -47,7 +50,7 @@ def experiment(module: str, doc: str | None, make: Callable, **options: Any) -> 
 def run(
     module: str,
     doc: str | None,
-    make: Callable[[argparse.Namespace], Outcome],
+    make: Callable[[argparse.Namespace], Findings],
     argv: Sequence[str] | None = None,
     *,
     arguments: Callable[[argparse.ArgumentParser], Any] | None = None,
@@ -66,7 +69,7 @@ def run(
 
     Returns:
         0 when what was asked for was reached, 1 when not, 2 when the input cannot be used, 130 on
-        Ctrl-C.
+        Ctrl-C or SIGTERM.
     """
     argv = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(
@@ -84,34 +87,51 @@ def run(
     args = parser.parse_args(argv)
     args.argv = ["python", "-m", module, *argv]
     try:
-        with one_core(args.core) if pinned else contextlib.nullcontext() as core:
+        with sigterm_interrupts(), one_core(args.core) if pinned else contextlib.nullcontext() as core:
             if pinned:
                 args.core = core
-            outcome = make(args)
-        _keep(args, outcome)
+            findings = make(args)
+        _keep(args, findings)
     except (ConfigError, EngineError) as error:
         print(f"{module}: {error}", file=sys.stderr)
         return USAGE_ERROR
     except KeyboardInterrupt:
         print(f"{module}: interrupted", file=sys.stderr)
         return 130
-    return 0 if outcome.results["passed"] else 1
+    return 0 if findings.results["passed"] else 1
 
 
-def _keep(args: argparse.Namespace, outcome: Outcome) -> None:
+def _keep(args: argparse.Namespace, findings: Findings) -> None:
     """Write picture and JSON, show the rest."""
     if args.picture is not None:
-        if outcome.figure is None:
+        if findings.figure is None:
             raise ConfigError("this experiment draws no picture")
         from dexstack.report.figure import save_figure
 
-        save_figure(outcome.figure, args.picture)
-    verdict = "reached" if outcome.results["passed"] else "not reached"
+        save_figure(findings.figure, args.picture)
+    verdict = "reached" if findings.results["passed"] else "not reached"
     publish(
         args,
         shlex.join(args.argv),
-        outcome.results,
-        *outcome.lines,
+        findings.results,
+        *findings.lines,
         f"what was asked for: {verdict}",
-        seed=outcome.seed,
+        seed=findings.seed,
     )
+
+
+def kept_json(path: Path | None, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return the JSON object of a file, or compute it and write the file atomically.
+
+    Args:
+        path: None: nothing is kept.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    if path is not None and path.is_file():
+        return json.loads(path.read_text(encoding="utf-8"))
+    found = compute()
+    if path is not None:
+        write_text(path, json.dumps(found, indent=1, default=lambda array: array.tolist()))
+    return found

@@ -37,7 +37,7 @@ from dexstack.sim.loop import Loop
 from dexstack.trials.sweep import loop_of
 from experiments.contactsdf.nlp import NlpBaseline
 from experiments.contactsdf.plan_cost import PlanCost, Planning
-from experiments.harness import Outcome, experiment
+from experiments.harness import Findings, experiment
 
 EXACT = str(Path(__file__).parents[2] / "examples" / "models" / "qp.py")
 """The model of the exact step problem."""
@@ -137,7 +137,7 @@ def solvers(loop: Loop) -> dict[str, Callable[[list[Planning]], Solves]]:
     return found
 
 
-def ipopt(args: argparse.Namespace) -> Outcome:
+def ipopt(args: argparse.Namespace) -> Findings:
     """Solve all problems and evaluate the plans."""
     note(f"core {args.core}: compiling the controllers")
     loop = loop_of(Spec(object=args.object))
@@ -187,7 +187,7 @@ def ipopt(args: argparse.Namespace) -> Outcome:
     results["passed"] = bool(
         dearer <= COST and min(e["ratio"] for e in entries if "ratio" in e) >= args.ratio
     )
-    return Outcome(results, None, _shown(entries, dearer), args.seed)
+    return Findings(results, None, _shown(entries, dearer), args.seed)
 
 
 def _shown(entries: list[dict[str, Any]], dearer: float) -> list[Any]:

@@ -17,6 +17,7 @@ from dexstack.control.base import Cost, PlannedState
 from dexstack.control.models.base import StepModel
 from dexstack.control.planners.gauss_newton import MpcParams
 from dexstack.control.problem import OBJECT_DOF, ModelParams, force, integrate_quaternion, step_problem
+from dexstack.model.mount import DOWN
 from dexstack.model.robot import Robot
 from dexstack.process.compilation import jit
 
@@ -86,7 +87,9 @@ class PlanCost:
             d, quat, dual = carry
             now = q + d[OBJECT_DOF:]
             pull = jnp.clip(u, lower - now, upper - now)
-            dq, dual = self._model.step(context, force(self._theta, pull), problem.phi + problem.Jn @ d, dual)
+            dq, dual = self._model.step(
+                context, force(self._theta, pull, DOWN), problem.phi + problem.Jn @ d, dual
+            )
             joints = jnp.clip(now + dq[OBJECT_DOF:], jnp.minimum(lower, now), jnp.maximum(upper, now))
             d = jnp.concatenate([d[:OBJECT_DOF] + dq[:OBJECT_DOF], joints - q]).astype(d.dtype)
             quat = integrate_quaternion(quat, dq[3:OBJECT_DOF]).astype(quat.dtype)

@@ -26,7 +26,7 @@ from dexstack.cli.output import table
 from dexstack.control.problem import ModelParams
 from dexstack.control.theta_file import ThetaFile, load_theta, save_theta
 from dexstack.tasks import load_task
-from experiments.harness import Outcome, experiment
+from experiments.harness import Findings, experiment
 
 STEP, COVER = 0.1, 0.99
 """h [s], and the share of a command that a free joint covers in it."""
@@ -62,7 +62,7 @@ def name_of(task: str, obj: str) -> str:
     return f"paper_{task}_{obj}"
 
 
-def make(args: argparse.Namespace) -> Outcome:
+def make(args: argparse.Namespace) -> Findings:
     """Convert every vector, and compare with the packaged files."""
     rows, differing = [], []
     for (task, obj), vector in PUBLISHED.items():
@@ -87,7 +87,7 @@ def make(args: argparse.Namespace) -> Outcome:
         "gravity's m [kg]",
     ]
     results = {"passed": not differing, "differing": differing, "files": len(rows)}
-    return Outcome(results, lines=[table("published θ", [*columns, "μ", "σ"], rows)])
+    return Findings(results, lines=[table("published θ", [*columns, "μ", "σ"], rows)])
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

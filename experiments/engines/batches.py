@@ -23,7 +23,6 @@ from typing import Any
 import jax
 import mujoco
 import numpy as np
-from matplotlib.figure import Figure
 from mujoco.rollout import rollout as mujoco_rollout
 
 from dexengines import ENGINES, load, rollout
@@ -31,7 +30,7 @@ from dexengines.compilation import joined
 from dexengines.scene import Scene, State
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
-from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, experiment
+from experiments.harness import Findings, experiment
 
 COUNTS = tuple(4**k for k in range(7))
 KINDS = 16
@@ -160,7 +159,7 @@ def cell(who: str, n: int, kinds: Sequence[Any], right: np.ndarray, limits: Limi
     }
 
 
-def batches(args: argparse.Namespace) -> Outcome:
+def batches(args: argparse.Namespace) -> Findings:
     """Run all methods at all counts."""
     kinds, counts = models(), [n for n in COUNTS if n <= args.largest]
     limits = Limits(args.seconds, args.threads or len(os.sched_getaffinity(0)))
@@ -202,20 +201,7 @@ def batches(args: argparse.Namespace) -> Outcome:
         "load and compile [s]",
     )
     title = f"JAX on {device}, {limits.threads} threads" + ("" if mjx else ", MJX not installed")
-    return Outcome(results, _picture(rows), [table(title, columns, shown)])
-
-
-def _picture(rows: Sequence[dict[str, Any]]) -> Figure:
-    figure = Figure(figsize=(6.0, 4.0), layout="constrained")
-    ax = figure.subplots()
-    for k, who in enumerate(dict.fromkeys(row["who"] for row in rows)):
-        own = [row for row in rows if row["who"] == who]
-        style = "o--" if who in PEERS else "o-"
-        colour = (BLUE, PINK, GREEN, "#e0a030", GREY, "#5b3f9d")[k % 6]
-        ax.plot([r["n"] for r in own], [r["steps_per_s"] for r in own], style, color=colour, label=who)
-    ax.set(xscale="log", yscale="log", xlabel="scenes", ylabel="steps per second, of all")
-    ax.legend()
-    return figure
+    return Findings(results, None, [table(title, columns, shown)])
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:

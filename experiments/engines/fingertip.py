@@ -28,7 +28,7 @@ from scipy.optimize import brentq
 
 from dexengines import ENGINES, load
 from dexstack.cli.output import note, table
-from experiments.harness import Outcome, experiment
+from experiments.harness import Findings, experiment
 
 RADIUS, MASS, FORCE = 0.0125, 0.05, 10.0
 """[m, kg, N]"""
@@ -113,7 +113,7 @@ def pressed(engine: str) -> dict[str, Any]:
     }
 
 
-def fingertip(args: argparse.Namespace) -> Outcome:
+def fingertip(args: argparse.Namespace) -> Findings:
     """Run the selected engines."""
     rows = []
     for engine in args.engines:
@@ -128,7 +128,7 @@ def fingertip(args: argparse.Namespace) -> Outcome:
     }
     shown = [[r["engine"], 1e3 * r["depth_m"], 1e3 * r["closed_form_m"], r["reached"]] for r in rows]
     columns = ("engine", "depth [mm]", "closed form [mm]", "reached")
-    return Outcome(results, None, [table(f"a fingertip under {FORCE:g} N", columns, shown)])
+    return Findings(results, None, [table(f"a fingertip under {FORCE:g} N", columns, shown)])
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:

@@ -35,7 +35,7 @@ from dexengines.files import read_model
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
 from dexstack.errors import ConfigError
-from experiments.harness import Outcome, experiment
+from experiments.harness import Findings, experiment
 
 FILES = {
     "Franka": "franka/assets/panda.xml",
@@ -159,7 +159,7 @@ def judged(path: Path, engine: str, seconds: float, limit: float) -> dict[str, A
     return row
 
 
-def foreign(args: argparse.Namespace) -> Outcome:
+def foreign(args: argparse.Namespace) -> Findings:
     """Run all files in the selected engines."""
     rows = []
     for what, end in FILES.items():
@@ -186,7 +186,7 @@ def foreign(args: argparse.Namespace) -> Outcome:
     keys = ("model", "engine", "loaded", "error", "mujoco_error", "ran", "said")
     shown = [[r.get(key, "") for key in keys] for r in rows]
     columns = ("model", "engine", "loaded", "error", "MuJoCo's error", f"ran {args.seconds:g} s", "said")
-    return Outcome(results, None, [table("foreign models", columns, shown)])
+    return Findings(results, None, [table("foreign models", columns, shown)])
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:

@@ -13,7 +13,6 @@ import time
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
@@ -23,7 +22,7 @@ from dexstack.model.objects import load_object
 from dexstack.plants import PLANTS, make_plant
 from dexstack.plants.base import WatchedPlant
 from experiments.engines.suite import depths
-from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, experiment
+from experiments.harness import Findings, experiment
 
 SETTLED = 5.0
 """Time for which the cube, whose centre starts over the palm's edge, may tip on a finger's link
@@ -36,8 +35,8 @@ KP = 1.0
 """Gain of the hand's servo [N m/rad]."""
 
 
-def rest_on_palm(name: str, of: str, seconds: float) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
-    """Return the figures of one engine, times (n,) [s] and the object's positions (n, 3) [m]."""
+def rest_on_palm(name: str, of: str, seconds: float) -> dict[str, Any]:
+    """Return the figures of one engine."""
     hand, obj = load_hand(), load_object(of)
     gravity, start = GravityCompensation(hand), obj.start("allegro")
     pose = hand.pose(start.hand_pose)
@@ -60,7 +59,7 @@ def rest_on_palm(name: str, of: str, seconds: float) -> tuple[dict[str, Any], np
     settled = min(round(SETTLED / plant.dt), n - 1)
     drift = float(np.linalg.norm(track[settled:] - track[settled], axis=1).max())
     trouble = plant.trouble() if isinstance(plant, WatchedPlant) else ""
-    figures = {
+    return {
         "plant": name,
         "dt_s": plant.dt,
         "drift_m": drift,
@@ -72,29 +71,14 @@ def rest_on_palm(name: str, of: str, seconds: float) -> tuple[dict[str, Any], np
         "trouble": trouble,
         "reached": bool(drift <= DRIFT and seconds >= stepping and not trouble),
     }
-    return figures, plant.dt * np.arange(n), track - track[settled]
 
 
-def palm(args: argparse.Namespace) -> Outcome:
+def palm(args: argparse.Namespace) -> Findings:
     """Run the selected engines one after another."""
-    figure = Figure(figsize=(4.0 * len(args.plants), 6.0), layout="constrained")
     rows = []
-    for (ax, below), name in zip(
-        figure.subplots(2, len(args.plants), squeeze=False).T, args.plants, strict=True
-    ):
+    for name in args.plants:
         note(f"{name}: {args.seconds:g} s")
-        row, t, moved = rest_on_palm(name, args.object, args.seconds)
-        rows.append(row)
-        for i, colour in enumerate((BLUE, PINK, GREEN)):
-            ax.plot(t[::10], 1e3 * moved[::10, i], color=colour, label="xyz"[i])
-        ax.set(
-            xlabel="time [s]",
-            ylabel=f"motion since {SETTLED:g} s [mm]",
-            title=f"{name}: real time × {row['real_time_factor']:.1f}",
-        )
-        below.plot(np.arange(len(row["depth_m"])) / FRAMES, 1e3 * row["depth_m"], color=GREY)
-        below.set(xlabel="time [s]", ylabel="deepest overlap [mm]")
-    ax.legend()
+        rows.append(rest_on_palm(name, args.object, args.seconds))
     results = {
         "core": args.core,
         "object": args.object,
@@ -120,7 +104,7 @@ def palm(args: argparse.Namespace) -> Outcome:
         "reached",
     )
     title = f"{args.object} on the palm, {args.seconds:g} s: at most {1e3 * DRIFT:g} mm after {SETTLED:g} s"
-    return Outcome(results, figure, [table(title, columns, shown)])
+    return Findings(results, None, [table(title, columns, shown)])
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:

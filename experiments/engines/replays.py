@@ -23,7 +23,7 @@ from dexstack.cli.output import note, table
 from dexstack.trials.pool import in_processes
 from experiments.engines.scenes import SCENES
 from experiments.engines.suite import first_state
-from experiments.harness import Outcome, experiment
+from experiments.harness import Findings, experiment
 
 STEPS = 40
 CHOSEN = ("grip", "stack", "tumble")
@@ -45,7 +45,7 @@ def hashes(name: str, engine: str, runs: int, process: int) -> list[str]:
     return found
 
 
-def replays(args: argparse.Namespace) -> Outcome:
+def replays(args: argparse.Namespace) -> Findings:
     """Run the selected scenes and engines."""
     rows: list[dict[str, Any]] = []
     share = -(-args.runs // args.processes)
@@ -71,7 +71,7 @@ def replays(args: argparse.Namespace) -> Outcome:
         "passed": all(r["same"] == r["of"] for r in rows),
     }
     shown = [[r["scene"], r["engine"], r["same"], r["of"]] for r in rows]
-    return Outcome(
+    return Findings(
         results, None, [table("replays with the same bits", ("scene", "engine", "same", "of"), shown)]
     )
 

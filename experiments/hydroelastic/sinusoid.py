@@ -20,7 +20,7 @@ from dexengines.hydroelastic import shapes
 from dexengines.hydroelastic.fields import RigidMesh
 from dexengines.hydroelastic.surface import Workspace, query
 from dexstack.cli.output import note, table
-from experiments.harness import BLUE, GREEN, PINK, Outcome, experiment
+from experiments.harness import BLUE, GREEN, PINK, Findings, experiment
 from experiments.hydroelastic.fem import forces
 from experiments.hydroelastic.forces import wrench
 
@@ -76,7 +76,7 @@ def sinusoid_force(amplitude: float, depth: float = DEPTH, segments: int = 96) -
     return float(force), exact / DEPTH
 
 
-def sinusoid() -> Outcome:
+def sinusoid() -> Findings:
     """Press all sinusoids to all depths."""
     note("finite elements: a layer of a compressible solid at finite strain")
     elastic = [forces(amplitude, WAVELENGTH, DEPTH) for amplitude in AMPLITUDES]
@@ -118,7 +118,7 @@ def sinusoid() -> Outcome:
         f"strain, ν = 0.3), where the paper's field is {PUBLISHED_UNDER:.0%} under its own: "
         + ("reproduced" if results["figure_reproduced"] else "not reproduced"),
     ]
-    return Outcome(results, _draw(elastic), lines)
+    return Findings(results, _draw(elastic), lines)
 
 
 def _draw(elastic: Sequence[tuple[np.ndarray, np.ndarray]]) -> Figure:

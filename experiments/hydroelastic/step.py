@@ -15,7 +15,7 @@ import importlib.metadata
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ from dexstack.cli import arguments
 from dexstack.cli.output import note, table
 from dexstack.errors import ConfigError
 from dexstack.report.statistics import times
-from experiments.harness import Outcome, experiment
+from experiments.harness import Findings, experiment
 from experiments.hydroelastic import systems
 from experiments.hydroelastic.systems import SCHEMES
 
@@ -36,6 +36,8 @@ DT = 1e-3
 LEVELS = ((0.08, 10.0), (0.04, 5.0), (0.04, 10.0), (0.02, 10.0), (0.01, 10.0), (0.005, 4.0))
 """Longest edges of the fingers' meshes [m] and grip forces [N]: 48, 62, 86, 150, 316 and 486
 faces."""
+MOST = 0.12
+"""Largest share of Drake's time."""
 SETTLING = 200
 """Initial steps in which both grippers close; not counted."""
 BLOCK = 50
@@ -65,7 +67,6 @@ class Level:
     force: float
     ours: np.ndarray
     peer: np.ndarray
-    """Empty without Drake."""
     faces: float
     peer_faces: float
     iterations: float
@@ -75,37 +76,18 @@ class Level:
     """Final distance of the two bars [m]."""
 
 
-def peer_version() -> str:
-    """Return Drake's version, empty if it is not installed."""
-    try:
-        return importlib.metadata.version("drake")
-    except importlib.metadata.PackageNotFoundError:
-        return ""
-
-
-def time_steps(levels: Sequence[tuple[float, float]], args: argparse.Namespace) -> list[Level]:
-    """Time the gripper in the selected motions on all levels.
-
-    Args:
-        levels: longest edge of the fingers' meshes [m] and grip force [N] of each.
-        args: command line arguments.
-    """
-    return [_level(motion, size, force, args) for motion in args.motions for size, force in levels]
-
-
 def _level(motion: str, size: float, force: float, args: argparse.Namespace) -> Level:
     begin = MOTIONS[motion]
     system = systems.gripper(DT, SCHEMES[args.scheme], size=size)
     drag = 2.0 * force * systems.GRIP_FRICTION if begin and begin.speed else 0.0
     systems.press(system, force)
-    peer = None if args.no_peer else _DrakeGripper(size, force, args.scheme)
+    peer = _DrakeGripper(size, force, args.scheme)
     for _ in range(SETTLING):
         system.step()
     held = system.data.qpos.copy()
     system.data.qfrc_applied[2] = drag
-    if peer:
-        peer.advance(SETTLING)
-        peer.drag(drag)
+    peer.advance(SETTLING)
+    peer.drag(drag)
     ours, theirs, iterations, faces = [], [], 0, 0
     for _ in range(max(1, args.steps // BLOCK)):
         if begin:
@@ -116,11 +98,10 @@ def _level(motion: str, size: float, force: float, args: argparse.Namespace) -> 
         ours.append(_timed(lambda: _advance(system, BLOCK)) / BLOCK)
         iterations += system.iterations
         faces += system.faces
-        if peer:
-            if begin:
-                peer.begin(begin)
-            peer.advance(WARM_UP)
-            theirs.append(_timed(lambda: peer.advance(BLOCK)) / BLOCK)
+        if begin:
+            peer.begin(begin)
+        peer.advance(WARM_UP)
+        theirs.append(_timed(lambda: peer.advance(BLOCK)) / BLOCK)
     n = len(ours)
     return Level(
         motion=motion,
@@ -129,11 +110,11 @@ def _level(motion: str, size: float, force: float, args: argparse.Namespace) -> 
         ours=np.array(ours),
         peer=np.array(theirs),
         faces=faces / n,
-        peer_faces=peer.faces() if peer else float("nan"),
+        peer_faces=peer.faces(),
         iterations=iterations / n,
         worst_residual=system.worst_residual,
         unsolved=system.unsolved,
-        height_difference=abs(peer.height() - system.data.qpos[4]) if peer else float("nan"),
+        height_difference=abs(peer.height() - system.data.qpos[4]),
     )
 
 
@@ -167,9 +148,7 @@ class _DrakeGripper:
         try:
             from pydrake import all as drake
         except ImportError:
-            raise ConfigError(
-                "the comparison needs Drake: pip install 'dexstack[peers]'; --no-peer runs without it"
-            ) from None
+            raise ConfigError("the comparison needs Drake: pip install 'dexstack[peers]'") from None
         builder = drake.DiagramBuilder()
         plant, self._graph = drake.AddMultibodyPlantSceneGraph(builder, DT)
         plant.set_contact_model(drake.ContactModel.kHydroelastic)
@@ -269,8 +248,7 @@ class _DrakeGripper:
 
 
 def _figures(level: Level) -> dict[str, Any]:
-    ours = float(np.median(level.ours))
-    peer = float(np.median(level.peer)) if level.peer.size else None
+    ours, peer = float(np.median(level.ours)), float(np.median(level.peer))
     return {
         "motion": level.motion,
         "size_m": level.size,
@@ -280,7 +258,7 @@ def _figures(level: Level) -> dict[str, Any]:
         "step_s": times(level.ours),
         "ours_s": ours,
         "peer_s": peer,
-        "ratio": peer / ours if peer else None,
+        "ratio": peer / ours,
         "newton_iterations": level.iterations,
         "worst_residual": level.worst_residual,
         "unsolved": level.unsolved,
@@ -288,19 +266,18 @@ def _figures(level: Level) -> dict[str, Any]:
     }
 
 
-def step(args: argparse.Namespace) -> Outcome:
+def step(args: argparse.Namespace) -> Findings:
     """Run all levels and judge them."""
-    chosen = [(size, args.force) for size in args.sizes] if args.sizes else LEVELS
     note(
-        f"core {args.core}: {len(chosen)} levels, {args.steps} steps each; the first step compiles or loads "
+        f"core {args.core}: {len(LEVELS)} levels, {args.steps} steps each; the first step compiles or loads "
         f"the kernels"
     )
-    levels = time_steps(chosen, args)
+    levels = [_level(motion, size, force, args) for motion in MOTIONS for size, force in LEVELS]
     figures = [_figures(level) for level in levels]
     results: dict[str, Any] = {
         "core": args.core,
         "scheme": args.scheme,
-        "peer": {"name": f"Drake, {args.scheme}", "version": peer_version()},
+        "peer": {"name": f"Drake, {args.scheme}", "version": importlib.metadata.version("drake")},
         "levels": figures,
     }
     keys = ("motion", "mm", "grip_N", "faces", "ours", "peer", "share", "newton_iterations", "worst_residual")
@@ -308,22 +285,19 @@ def step(args: argparse.Namespace) -> Outcome:
         {
             "mm": 1e3 * f["size_m"],
             "ours": 1e6 * f["ours_s"],
-            "peer": 1e6 * f["peer_s"] if f["peer_s"] else None,
-            "share": f["ours_s"] / f["peer_s"] if f["peer_s"] else None,
+            "peer": 1e6 * f["peer_s"],
+            "share": f["ours_s"] / f["peer_s"],
         }
         | f
         for f in figures
     ]
     rows = [[row[key] for key in keys] for row in shown]
-    worst = max((row[6] for row in rows if row[6] is not None), default=None)
+    worst = max(row[6] for row in rows)
     solved = all(level.unsolved == 0 for level in levels)
-    kept = worst is None or worst <= args.ratio
+    kept = worst <= MOST
     results.update(worst_share=worst, passed=solved and kept)
     verdict = "every step solved" if solved else "some steps were not solved"
-    if worst is not None:
-        verdict += (
-            f"; at most {worst:.3f} of Drake's time (limit {args.ratio:g}): {'kept' if kept else 'not kept'}"
-        )
+    verdict += f"; at most {worst:.3f} of Drake's time (limit {MOST:g}): {'kept' if kept else 'not kept'}"
     columns = [
         "motion",
         "mesh [mm]",
@@ -335,7 +309,7 @@ def step(args: argparse.Namespace) -> Outcome:
         "Newton",
         "residual",
     ]
-    return Outcome(
+    return Findings(
         results, None, [table(f"one step of the gripper, core {args.core}", columns, rows), verdict]
     )
 
@@ -343,27 +317,12 @@ def step(args: argparse.Namespace) -> Outcome:
 def _arguments(p: argparse.ArgumentParser) -> None:
     systems.add_scheme(p)
     p.add_argument(
-        "--motions", choices=list(MOTIONS), nargs="+", default=list(MOTIONS), help="motions of the gripper"
-    )
-    p.add_argument(
-        "--sizes",
-        type=arguments.positive,
-        nargs="+",
-        metavar="M",
-        help="mesh sizes of the fingers (default: 48 to 486 faces)",
-    )
-    p.add_argument(
-        "--force", type=arguments.positive, default=10.0, metavar="N", help="grip force for --sizes"
-    )
-    p.add_argument(
         "--steps",
         type=arguments.positive_int,
         default=1000,
         metavar="N",
         help="counted steps per size and engine",
     )
-    p.add_argument("--ratio", type=arguments.positive, default=0.12, help="largest share of Drake's time")
-    p.add_argument("--no-peer", action="store_true", help="skip Drake")
 
 
 main = experiment(__spec__.name, __doc__, step, arguments=_arguments, pinned=True)

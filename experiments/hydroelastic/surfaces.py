@@ -26,7 +26,7 @@ from dexstack.cli import arguments
 from dexstack.cli.output import note, table
 from dexstack.errors import ConfigError
 from dexstack.report.statistics import times
-from experiments.harness import Outcome, experiment
+from experiments.harness import Findings, experiment
 from experiments.hydroelastic.forces import polygon_wrench
 
 REFERENCE = Path(__file__).with_name("reference.json")
@@ -322,7 +322,7 @@ def checks_table(checks: dict[str, Check]) -> Any:
     return table("checks", ("check", "checked", "failed", "worst", "tolerance"), rows)
 
 
-def surfaces(args: argparse.Namespace) -> Outcome:
+def surfaces(args: argparse.Namespace) -> Findings:
     """Check the answers, then measure the times."""
     cases = read_reference(args.reference)
     version = drake_version()
@@ -391,7 +391,7 @@ def surfaces(args: argparse.Namespace) -> Outcome:
         *(f"{case.name}: not compared, {case.peer_note}" for case in cases if case.peer_note),
         verdict,
     ]
-    return Outcome(results, None, lines)
+    return Findings(results, None, lines)
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:

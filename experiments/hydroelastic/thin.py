@@ -6,12 +6,11 @@ import dataclasses
 import sys
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from dexengines.hydroelastic import shapes
 from dexengines.hydroelastic.fields import CompliantMesh, RigidMesh
 from dexengines.hydroelastic.surface import Workspace, query
-from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, experiment
+from experiments.harness import Findings, experiment
 from experiments.hydroelastic.forces import wrench
 
 THICKNESS, WIDTH, SHEET_MODULUS = 1e-3, 0.06, 1e4
@@ -50,7 +49,7 @@ def sheets() -> dict[str, CompliantMesh | RigidMesh]:
     return {"soft": soft, "stiff": stiff, "rigid": shapes.rigid(soft)}
 
 
-def thin(samples: int = 56) -> Outcome:
+def thin(samples: int = 56) -> Findings:
     """Compute force against depth: the soft sheet lets the ball through and reports it, a stiffer
     or a rigid one does not.
 
@@ -72,27 +71,13 @@ def thin(samples: int = 56) -> Outcome:
         "expected_from_m": expected,
         "passed": bool(abs(first - expected) <= 0.1 * THICKNESS and from_first.all() and silent and rising),
     }
-    figure = Figure(figsize=(7.0, 4.0), layout="constrained")
-    ax = figure.subplots()
-    for (name, (force, _)), colour in zip(curves.items(), (PINK, BLUE, GREEN), strict=True):
-        ax.plot(1e3 * depths, force, color=colour, ls="--" if name == "rigid" else "-", label=f"{name} sheet")
-    if overrun.any():
-        ax.axvspan(1e3 * first, 1e3 * DEPTH, color=GREY, alpha=0.15, label="reported: soft sheet overrun")
-    ax.axvline(0.5e3 * THICKNESS, color=GREY, ls=":", label="mid-plane of the sheet")
-    ax.set(
-        xlabel="depth of the ball [mm]",
-        ylabel="force [N]",
-        yscale="log",
-        title="a stiff ball on a 1 mm sheet",
-    )
-    ax.legend()
     lines = [
         f"soft sheet: reported from {1e3 * first:.3f} mm on (expected from {1e3 * expected:.3f} mm); "
         f"force at most {soft.max():.2f} N, at the end {soft[-1]:.2f} N",
         f"{STIFFER:g} times as stiff: {curves['stiff'][0][-1]:.2f} N, rigid: {curves['rigid'][0][-1]:.2f} N "
         f"at the end, " + ("neither reported" if silent else "reported too"),
     ]
-    return Outcome(results, figure, lines)
+    return Findings(results, None, lines)
 
 
 main = experiment(__spec__.name, __doc__, lambda args: thin())

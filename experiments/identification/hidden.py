@@ -22,6 +22,7 @@ import numpy as np
 from dexstack.cli import arguments
 from dexstack.cli.output import commit, note, table
 from dexstack.control.planners import PLANNERS
+from dexstack.files import whole
 from dexstack.graph.settings import Spec, make_task, read_settings
 from dexstack.identification.fit import identify
 from dexstack.identification.rollouts import servo_of
@@ -29,10 +30,10 @@ from dexstack.identification.unknowns import DELAY, chosen
 from dexstack.report.statistics import wilson
 from dexstack.tasks.base import World
 from dexstack.tasks.worlds import drawn
-from dexstack.trials.keep import claim, kept_json, whole
+from dexstack.trials.keep import claim
 from dexstack.trials.pool import in_processes
 from dexstack.trials.sweep import loop_of
-from experiments.harness import Outcome, experiment
+from experiments.harness import Findings, experiment, kept_json
 from experiments.identification import recover
 
 if TYPE_CHECKING:
@@ -136,11 +137,11 @@ def _beliefs(
 def _succeeded(loop: Loop, theta: ModelParams, delay: float, trials: int, seed: int) -> int:
     from dexstack.learning.on_policy import evaluate
 
-    loop.controller.predictor.delay = delay
+    loop.controller.predictor.commands.delay = delay
     return sum(trial.succeeded for trial in evaluate(loop, theta, trials, seed, loop.task.seconds()))
 
 
-def compare(args: argparse.Namespace) -> Outcome:
+def compare(args: argparse.Namespace) -> Findings:
     """Evaluate all plants."""
     seeds = [args.seed + k for k in range(args.plants)]
     plants = []
@@ -175,7 +176,7 @@ def compare(args: argparse.Namespace) -> Outcome:
         table("before and after a minute of recording", ("planner", "success", "95 % interval"), totals),
     ]
     results = {"planner": args.planner, "plants": plants, "rates": rates, "asked": ASKED, "passed": passed}
-    return Outcome(results, None, lines, args.seed)
+    return Findings(results, None, lines, args.seed)
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:

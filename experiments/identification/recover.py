@@ -1,11 +1,8 @@
-"""Identification of hidden worlds from a minute of recording each, on any of the plants, compared with
-mujoco.sysid.
+"""Identification of hidden worlds from a minute of recording each, compared with mujoco.sysid.
 
 Worlds differ in mass, friction, centre of mass, motors, damping and dry friction of the joints, and
 delay; with `--also` also in the joints' armature and the stiffness of contacts. The peer is run
-where it is installed (extra `peers`), on recordings of MuJoCo, with the same windows and rollouts. A
-world is fitted through rollouts of the recorded plant, or of others (`--through`), whose contact
-laws differ, so that held-out windows are predicted worse.
+where it is installed (extra `peers`), with the same windows and rollouts.
 """
 
 from __future__ import annotations
@@ -26,15 +23,14 @@ from dexstack.cli.output import commit, note, table
 from dexstack.graph.settings import Spec, make_task, read_settings
 from dexstack.identification.fit import identify
 from dexstack.identification.rollouts import Simulated, servo_of
-from dexstack.identification.unknowns import DELAY, MOST, Unknown, chosen, values
-from dexstack.plants import PLANTS
+from dexstack.identification.unknowns import DELAY, Unknown, chosen, values
 from dexstack.report.statistics import wilson
 from dexstack.tasks.base import OFFSETS, World
 from dexstack.tasks.worlds import drawn
-from dexstack.trials.keep import claim, kept_json
+from dexstack.trials.keep import claim
 from dexstack.trials.pool import in_processes
 from dexstack.trials.sweep import loop_of
-from experiments.harness import Outcome, experiment
+from experiments.harness import Findings, experiment, kept_json
 from experiments.identification import peer
 
 TRIALS, SECONDS = 4, 15.0
@@ -49,30 +45,18 @@ LIMITS |= {"joint_armature": 0.1, "contact_stiffness": 0.2} | dict.fromkeys(OFFS
 MORE = ("joint_armature", "contact_stiffness")
 LONGEST, CASES = 120.0, 50
 """Longest time of a fit [s], and least number of cases for the coverage of intervals."""
-PEER, OWN = "mujoco.sysid", "own"
-MUJOCO = "mujoco"
-"""The plant of the peer's recordings."""
-WINDOWS = {MUJOCO: MOST}
-FEWER = 48
-"""Number of windows of a fit through rollouts of the other plants, which take three times as long."""
+PEER, PLANT = "mujoco.sysid", "mujoco"
+OURS = f"rollouts of {PLANT}"
 
 
 class Case(NamedTuple):
     """One identification."""
 
     seed: int
-    plant: str
-    through: str
-    """Plant of the rollouts."""
     peer: bool
     """True to run the peer too."""
     also: tuple[str, ...] = ()
     """Fields of :data:`MORE` that are hidden and identified in addition."""
-
-
-def rollouts_of(plant: str) -> str:
-    """Return the name of a fit through a plant's rollouts in tables."""
-    return f"rollouts of {plant}"
 
 
 def hidden(seed: int, also: Sequence[str] = ()) -> tuple[World, float]:
@@ -86,10 +70,10 @@ def hidden(seed: int, also: Sequence[str] = ()) -> tuple[World, float]:
     return replace(world, **{name: getattr(more, name) for name in also}), delay
 
 
-def recorded(world: World, delay: float, seed: int, plant: str = MUJOCO) -> tuple[dict[str, np.ndarray], int]:
+def recorded(world: World, delay: float, seed: int) -> tuple[dict[str, np.ndarray], int]:
     """Record a minute of the default controller towards consecutive goals; return the recording and
     the number of goals reached."""
-    loop = loop_of(Spec(overrides=(("latency", delay),), world=world, plant=plant))
+    loop = loop_of(Spec(overrides=(("latency", delay),), world=world, plant=PLANT))
     trials = []
     for k in range(TRIALS):
         goals = itertools.chain.from_iterable(loop.task.goals(j, seed) for j in itertools.count(k))
@@ -102,17 +86,16 @@ def recorded(world: World, delay: float, seed: int, plant: str = MUJOCO) -> tupl
 def recovered(case: Case) -> dict[str, Any]:
     """Identify one case."""
     world, delay = hidden(case.seed, case.also)
-    recording, reached = recorded(world, delay, 1000 * case.seed, case.plant)
+    recording, reached = recorded(world, delay, 1000 * case.seed)
     spec = Spec()
     settings = read_settings(spec)
     task = make_task(spec, settings)
     servo, unknowns = servo_of(task, settings), chosen((), (*OFFSETS, *case.also))
     truth = asdict(world) | {DELAY: delay}
-    most = WINDOWS.get(case.through, FEWER)
     begin, cpu = time.perf_counter(), time.process_time()
-    fit = identify(task, servo, recording, unknowns, plant=Simulated(case.through), most=most)
+    fit = identify(task, servo, recording, unknowns, plant=Simulated(PLANT))
     seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
-    found = {"seed": case.seed, "plant": case.plant, "by": rollouts_of(case.through), "reached": reached}
+    found = {"seed": case.seed, "plant": PLANT, "by": OURS, "reached": reached}
     found |= {"before": fit.before, "after": fit.after}
     judged = _judged(unknowns, truth, values(unknowns, fit.x), *fit.interval().T)
     found |= {"seconds": seconds, "cpu_s": cpu, "unknowns": judged}
@@ -144,38 +127,24 @@ def _judged(
     ]
 
 
-def recover(args: argparse.Namespace) -> Outcome:
+def recover(args: argparse.Namespace) -> Findings:
     """Identify all cases."""
     if args.keep:
         claim(args.keep, {"commit": commit()}, "cases")
     also = tuple(args.also)
     folder, cases = str(args.keep.absolute()) if args.keep else "", []
-    kinds = dict.fromkeys(
-        (plant, plant if through == OWN else through) for plant in args.plants for through in args.through
-    )
-    plan = [
-        Case(args.seed + k, *kind, kind == (MUJOCO, MUJOCO) and k < args.peers, also)
-        for kind in kinds
-        for k in range(args.cases)
-    ]
+    plan = [Case(args.seed + k, k < args.peers, also) for k in range(args.cases)]
     for case in in_processes(kept, args.jobs, plan, [folder] * len(plan)):
         cases.append(case)
-        where = f"{case['plant']}, case {case['seed']}, {case['by']}"
-        note(f"{where}: residual {case['before']:.3g} → {case['after']:.3g} in {case['seconds']:.0f} s")
-    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for case in cases:
-        groups.setdefault((case["plant"], case["by"]), []).append(case)
-        if PEER in case:
-            groups.setdefault((case["plant"], PEER), []).append(case[PEER])
-    rows = [
-        {"plant": plant, "by": by, **row} for (plant, by), found in groups.items() for row in _summary(found)
-    ]
-    fits = [{"plant": plant, "by": by, **_times(found)} for (plant, by), found in groups.items()]
-    own = [r for r in rows if r["by"] == rollouts_of(r["plant"])]
-    passed = (
-        bool(own)
-        and args.cases >= CASES
-        and all(r["median_error"] <= r["limit"] and r["covered"] >= 0.9 * r["of"] for r in own)
+        residuals = f"{case['before']:.3g} → {case['after']:.3g}"
+        note(f"case {case['seed']}: residual {residuals} in {case['seconds']:.0f} s")
+    peers = [case[PEER] for case in cases if PEER in case]
+    groups = {OURS: cases} | ({PEER: peers} if peers else {})
+    rows = [{"plant": PLANT, "by": by, **row} for by, found in groups.items() for row in _summary(found)]
+    fits = [{"plant": PLANT, "by": by, **_times(found)} for by, found in groups.items()]
+    own = [r for r in rows if r["by"] == OURS]
+    passed = args.cases >= CASES and all(
+        r["median_error"] <= r["limit"] and r["covered"] >= 0.9 * r["of"] for r in own
     )
     passed = passed and all(fit["longest_s"] <= LONGEST for fit in fits if fit["by"] != PEER)
     both = [case[PEER]["cpu_s"] / case["cpu_s"] for case in cases if PEER in case]
@@ -200,7 +169,7 @@ def recover(args: argparse.Namespace) -> Outcome:
         if both
         else []
     )
-    return Outcome(results, None, lines, args.seed)
+    return Findings(results, None, lines, args.seed)
 
 
 def kept(case: Case, folder: str) -> dict[str, Any]:
@@ -259,11 +228,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument(
-        "--cases", type=arguments.positive_int, default=CASES, metavar="N", help="hidden worlds on each plant"
-    )
-    p.add_argument("--plants", nargs="+", choices=list(PLANTS), default=[MUJOCO], help="whose recordings")
-    p.add_argument("--through", nargs="+", choices=[OWN, *PLANTS], default=[OWN], help="whose rollouts fit")
+    p.add_argument("--cases", type=arguments.positive_int, default=CASES, metavar="N", help="hidden worlds")
     p.add_argument("--also", nargs="+", choices=MORE, default=[], help="what else is hidden, and looked for")
     p.add_argument(
         "--peers", type=arguments.natural, default=CASES, metavar="N", help=f"{PEER} takes part in this many"

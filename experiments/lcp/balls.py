@@ -18,16 +18,15 @@ from typing import Any
 
 import numpy as np
 import trimesh
-from matplotlib.figure import Figure
 from scipy.optimize import minimize
 
 from dexengines.lcp import gradient
 from dexengines.lcp.shapes import Geometry
 from dexengines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
-from experiments.harness import BLUE, GREEN, PINK, Outcome, experiment
+from experiments.harness import Findings, experiment
 from experiments.lcp import systems
-from experiments.lcp.check import SubstepCheck, contact_results, panel, watched
+from experiments.lcp.check import SubstepCheck, contact_results, watched
 
 TARGET = np.array([0.3, 0.2])
 """Target of the struck ball [m]."""
@@ -106,7 +105,7 @@ def nimble_core(python: Path, velocity: np.ndarray) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def balls(tolerance: float = 1e-9, nimble: Path | None = None) -> Outcome:
+def balls(tolerance: float = 1e-9, nimble: Path | None = None) -> Findings:
     """Aim one ball so that the other ends at the target: Gauss–Newton on the engine's own
     derivative.
 
@@ -115,12 +114,11 @@ def balls(tolerance: float = 1e-9, nimble: Path | None = None) -> Outcome:
         nimble: a Python with nimblephysics, whose compiled part is timed, too.
     """
     system = systems.two_balls()
-    velocity, track, misses, iterations = START, [], [], 0
+    velocity, misses, iterations = START, [], 0
     check = SubstepCheck(system)
     for iterations in range(20):  # noqa: B007
         rolled = _balls_once(system, velocity)
         check.after_step()
-        track.append(rolled.q)
         misses.append(float(np.linalg.norm(two_balls_in_closed_form(velocity) - TARGET)))
         if misses[-1] <= tolerance:
             break
@@ -156,7 +154,6 @@ def balls(tolerance: float = 1e-9, nimble: Path | None = None) -> Outcome:
             misses[-1] <= tolerance and iterations <= 6 and check.smallest > 0.0 and mesh_check.smallest > 0.0
         ),
     }
-    figure = _figure(track[0], track[-1], f"{misses[-1]:.1e} m from the target after {iterations} iterations")
     lines = [
         f"start velocity ({velocity[0]:.7f}, {velocity[1]:.7f}) m/s after {iterations} Gauss–Newton "
         "iterations; "
@@ -170,7 +167,7 @@ def balls(tolerance: float = 1e-9, nimble: Path | None = None) -> Outcome:
         more, line = _compared(nimble_core(nimble, velocity), exact, ours)
         results |= more
         lines.append(line)
-    return Outcome(results, figure, lines)
+    return Findings(results, None, lines)
 
 
 def _compared(core: dict[str, Any], exact: np.ndarray, ours: float) -> tuple[dict[str, Any], str]:
@@ -189,23 +186,6 @@ def _compared(core: dict[str, Any], exact: np.ndarray, ours: float) -> tuple[dic
         f"Nimble's compiled part, the same: {1e6 * core['seconds']:.0f} µs, {ratio:.1f} times ours, "
         f"off by {off:.1e}; from the same velocity its ball ends {miss:.1e} m from the target"
     )
-
-
-def _figure(first: np.ndarray, last: np.ndarray, title: str) -> Figure:
-    """Draw the first and the last rollout."""
-    figure, ax = panel()
-    for q, alpha, label in ((first, 0.35, "first guess"), (last, 1.0, "solution")):
-        ax.plot(q[:, 0], q[:, 1], "o-", ms=3, color=BLUE, alpha=alpha, label=f"struck by, {label}")
-        ax.plot(q[:, 2], q[:, 3], "o-", ms=3, color=PINK, alpha=alpha, label=f"struck, {label}")
-    ax.plot(*TARGET, "*", ms=14, color=GREEN, label="target")
-    ax.set(
-        aspect="equal",
-        xlabel="x [m]",
-        ylabel="y [m]",
-        title=title,
-    )
-    ax.legend(fontsize=8)
-    return figure
 
 
 def _polygon_balls() -> LcpSystem:

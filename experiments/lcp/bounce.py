@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from dexengines.lcp import gradient
-from experiments.harness import BLUE, Outcome, experiment
+from experiments.harness import BLUE, Findings, experiment
 from experiments.lcp import systems
-from experiments.lcp.check import SubstepCheck, contact_results, panel
+from experiments.lcp.check import SubstepCheck, contact_results
 
 
-def bounce() -> Outcome:
+def bounce() -> Findings:
     """Draw the paper's figure 2: height after an elastic bounce against the height before it."""
     system = systems.bouncing_ball()
     heights, ends, slopes, check = np.linspace(0.1005, 0.1195, 39), [], [], SubstepCheck(system)
@@ -32,14 +33,15 @@ def bounce() -> Outcome:
         **contact_results(system, check),
         "passed": bool(passed),
     }
-    figure, ax = panel()
+    figure = Figure(figsize=(6.5, 3.8), layout="constrained")
+    ax = figure.subplots()
     ax.plot(heights, ends, color=BLUE)
     ax.set(
         xlabel="height at the start [m]",
         ylabel="height after two steps [m]",
         title="∂y₂/∂y₀ = −1 through an impact",
     )
-    return Outcome(
+    return Findings(
         results,
         figure,
         [f"∂y₂/∂y₀ = −1 within {error:.1e} at {len(heights)} heights; y₂ itself within {exact:.1e} m"],

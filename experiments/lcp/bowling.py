@@ -6,12 +6,12 @@ import sys
 
 import numpy as np
 
-from experiments.harness import BLUE, GREY, PINK, Outcome, experiment
+from experiments.harness import Findings, experiment
 from experiments.lcp import systems
-from experiments.lcp.check import contact_results, panel, sound, watched
+from experiments.lcp.check import contact_results, sound, watched
 
 
-def bowling(steps: int = 100) -> Outcome:
+def bowling(steps: int = 100) -> Findings:
     """Simulate a ball at 10 m/s into ten pins."""
     system = systems.bowling()
     energy = [system.energy()]
@@ -27,27 +27,13 @@ def bowling(steps: int = 100) -> Outcome:
         "energy_left": energy[-1] / energy[0],
         "passed": bool(sound(system, check) and fallen > 0 and max(energy) <= energy[0] * (1.0 + 1e-9)),
     }
-    figure, ax = panel(7.5, 3.6)
-    ax.plot(q[:, 0], q[:, 1], "-", color=PINK, label="ball")
-    for i in range(10):
-        ax.plot(
-            q[:, 7 * (i + 1)], q[:, 7 * (i + 1) + 1], "-", color=BLUE, lw=1, label="pins" if i == 0 else None
-        )
-        ax.plot(*q[0, 7 * (i + 1) : 7 * (i + 1) + 2], "o", color=GREY, ms=4)
-    ax.set(
-        aspect="equal",
-        xlabel="x [m]",
-        ylabel="y [m]",
-        title=f"{fallen} of 10 pins fallen after {0.01 * steps:g} s; smallest gap {check.smallest:.1e} m",
-    )
-    ax.legend(fontsize=8)
     lines = [
         f"{fallen} pins fall; {check.checked} configurations checked, "
         f"smallest distance {check.smallest:.1e} m",
         f"energy: {100 * energy[-1] / energy[0]:.1f} % left, never above the start; "
         f"largest rise within the run {100 * gain:.2g} %",
     ]
-    return Outcome(results, figure, lines)
+    return Findings(results, None, lines)
 
 
 main = experiment(__spec__.name, __doc__, lambda args: bowling())

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import mujoco
 import numpy as np
-from matplotlib.figure import Figure
 
 from dexengines.lcp import record
 from dexengines.lcp.record import MOVE
@@ -130,12 +128,6 @@ def decisions(tape: record.Tape) -> bytes:
         tape.limit[:limits],
     )
     return b"".join(x.tobytes() for x in parts)
-
-
-def panel(width: float = 6.5, height: float = 3.8) -> tuple[Figure, Any]:
-    """Return a figure of one panel, its size in inches."""
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots()
 
 
 def watched(

@@ -7,12 +7,12 @@ import sys
 
 import numpy as np
 
-from experiments.harness import BLUE, GREY, Outcome, experiment
+from experiments.harness import Findings, experiment
 from experiments.lcp import systems
-from experiments.lcp.check import contact_results, panel, sound, watched
+from experiments.lcp.check import contact_results, sound, watched
 
 
-def cubes(steps: int = 150) -> Outcome:
+def cubes(steps: int = 150) -> Findings:
     """Simulate a cube that slides into another, until both rest."""
     system = systems.two_cubes()
     _, v, check = watched(system, steps)
@@ -36,19 +36,13 @@ def cubes(steps: int = 150) -> Outcome:
             before <= 1e-9 and after <= 1e-9 and rest < 1e-9 and impulse <= 0.0145 and sound(system, check)
         ),
     }
-    figure, ax = panel()
-    t = 0.01 * np.arange(steps + 1)
-    ax.plot(t, speed[:, 0], color=GREY, label="first cube")
-    ax.plot(t, speed[:, 1], color=BLUE, label="second cube")
-    ax.set(xlabel="time [s]", ylabel="speed [m/s]", title="a cube hits a cube at 0.5 m")
-    ax.legend()
     lines = [
         f"deceleration within {before:.1e} m/s per step before the impact, {after:.1e} after it; at rest "
         f"at the end within {rest:.1e} m/s",
         f"sum of speeds over the step of the impact: {impulse:.1e} m/s besides one cube's friction; "
         f"smallest gap {check.smallest:.1e} m",
     ]
-    return Outcome(results, figure, lines)
+    return Findings(results, None, lines)
 
 
 main = experiment(__spec__.name, __doc__, lambda args: cubes())

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from dexengines.lcp import record
 from dexengines.lcp.shapes import sphere
 from dexengines.lcp.system import LcpSystem
-from experiments.harness import Outcome, experiment
+from experiments.harness import Findings, experiment
 from experiments.lcp import systems
 
 TOUCHING = 1e-12
@@ -109,7 +109,7 @@ def changes(system: LcpSystem, steps: int = 1) -> dict[str, float]:
     }
 
 
-def impacts(args: argparse.Namespace) -> Outcome:
+def impacts(args: argparse.Namespace) -> Findings:
     """Simulate all scenes."""
     rng, found, cradle = np.random.default_rng(args.seed), {}, 0.0
     found["cradle"] = []
@@ -143,7 +143,7 @@ def impacts(args: argparse.Namespace) -> Outcome:
     passed = cradle <= ASKED and all(
         max(r["momentum"], r["energy_gain"]) <= ASKED and not r["ended_by_count"] for r in runs.values()
     )
-    return Outcome(
+    return Findings(
         {"runs": runs, "cradle_speed_error_m_s": cradle, "passed": bool(passed)}, None, lines, args.seed
     )
 

@@ -13,11 +13,10 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from dexstack.cli import arguments
 from dexstack.cli.output import note
-from experiments.harness import GREY, PINK, Outcome, experiment
+from experiments.harness import Findings, experiment
 from experiments.lcp.balls import balls
 from experiments.lcp.bounce import bounce
 from experiments.lcp.bowling import bowling
@@ -27,7 +26,7 @@ from experiments.lcp.overlaps import draw, holding
 from experiments.lcp.plate import plate
 from experiments.lcp.rest import rest
 
-CHECKS: dict[str, Callable[[], Outcome]] = {
+CHECKS: dict[str, Callable[[], Findings]] = {
     f.__name__: f for f in (balls, cubes, bounce, plate, bowling, rest)
 }
 
@@ -83,7 +82,7 @@ def _counted(results: dict) -> list[tuple[int, int, float]]:
     return found
 
 
-def intersections(args: argparse.Namespace) -> Outcome:
+def intersections(args: argparse.Namespace) -> Findings:
     """Run every check, then random scenes."""
     results = {}
     for name, make in CHECKS.items():
@@ -99,14 +98,9 @@ def intersections(args: argparse.Namespace) -> Outcome:
         f"{name}: {r['checked']} configurations, smallest distance {r['worst']:.1e} m"
         for name, r in results.items()
     ]
-    worst = [r["worst"] for r in results.values()]
-    figure = Figure(figsize=(6.5, 4.4), layout="constrained")
-    ax = figure.subplots()
-    ax.barh(list(results), np.maximum(worst, 1e-18), color=[GREY if w > 0.0 else PINK for w in worst])
-    ax.set(xscale="log", xlabel="smallest distance [m]", title="distances at every substep, by coal")
     total = sum(r["checked"] for r in results.values())
     passed = not any(r["failed"] for r in results.values()) and total >= args.configurations
-    return Outcome({"configurations": total, "checks": results, "passed": passed}, figure, lines, args.seed)
+    return Findings({"configurations": total, "checks": results, "passed": passed}, None, lines, args.seed)
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

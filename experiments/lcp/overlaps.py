@@ -49,7 +49,7 @@ from dexstack.model.hand import load_hand
 from dexstack.model.objects import Start, load_object
 from dexstack.model.scene import OBJECT_BODY
 from dexstack.plants.lcp import LcpPlant
-from experiments.harness import Outcome, experiment
+from experiments.harness import Findings, experiment
 from experiments.lcp import systems as scenes
 
 KINDS = ("boxes", "cylinders", "hulls", "concave", "stack", "hand", "jammed")
@@ -296,7 +296,7 @@ class Tally:
                 raise ConfigError(f"cannot write {self.kept}: {error.strerror}") from None
 
 
-def overlaps(args: argparse.Namespace) -> Outcome:
+def overlaps(args: argparse.Namespace) -> Findings:
     """Simulate all scenes, the kinds in turn."""
     tally, begin = Tally(args.seed, args.seconds, args.kept), time.monotonic()
     tally.keep()
@@ -313,7 +313,7 @@ def overlaps(args: argparse.Namespace) -> Outcome:
     }
     passed = all(ends[k][_wanted(k)] == row["scenes"] for k, row in runs.items()) and tally.done >= len(KINDS)
     lines = [f"{k}: " + ", ".join(f"{n} {o.value}" for o, n in row.items()) for k, row in ends.items()]
-    return Outcome(
+    return Findings(
         {"scenes": tally.done, "runs": runs, "others": tally.others, "passed": passed}, None, lines, args.seed
     )
 

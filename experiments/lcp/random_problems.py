@@ -19,7 +19,7 @@ from rich.progress import track
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
 from dexstack.report.statistics import times
-from experiments.harness import Outcome, experiment
+from experiments.harness import Findings, experiment
 from experiments.lcp.solvers import METHODS, Status, Way, solve
 
 KINDS = ("random", "boxes", "stacks", "duplicates", "near-parallel", "opposing")
@@ -200,7 +200,7 @@ SIZES = ((1, 1), (5, 7), (18, 22), (60, 64))
 """Ranges of contacts for which times are printed."""
 
 
-def random_problems(args: argparse.Namespace) -> Outcome:
+def random_problems(args: argparse.Namespace) -> Findings:
     """Solve all problems."""
     note(f"core {args.core}: {args.random} problems; the first solve compiles or loads the kernels")
     tallies = solve_all(
@@ -247,7 +247,7 @@ def random_problems(args: argparse.Namespace) -> Outcome:
         table(f"frictional LCPs, residual ≤ {args.tolerance:g} (1 + |f|)", columns, rows),
         "invalid: called solved, rejected by the check; unsolved: reported as such",
     ]
-    return Outcome(results, None, lines, args.seed)
+    return Findings(results, None, lines, args.seed)
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:

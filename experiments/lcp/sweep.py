@@ -29,7 +29,7 @@ from dexengines.lcp.system import LcpSystem
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.plants.lcp import LcpPlant
-from experiments.harness import Outcome, experiment
+from experiments.harness import Findings, experiment
 from experiments.lcp import systems
 from experiments.lcp.check import decisions
 
@@ -144,7 +144,7 @@ def _palm(steps: int) -> tuple[Case, Case]:
     return cases[0], cases[1]
 
 
-def sweep(args: argparse.Namespace) -> Outcome:
+def sweep(args: argparse.Namespace) -> Findings:
     """Measure both scenes."""
     runs, lines, rng = {}, [], np.random.default_rng(args.seed)
     for name, make in (("box", _box), ("cube on the palm", _palm)):
@@ -169,7 +169,7 @@ def sweep(args: argparse.Namespace) -> Outcome:
         and row["off_differences"] <= ACCURATE
         for row in runs.values()
     )
-    return Outcome({"runs": runs, "passed": bool(passed)}, None, lines, args.seed)
+    return Findings({"runs": runs, "passed": bool(passed)}, None, lines, args.seed)
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

@@ -28,8 +28,8 @@ from dexstack.geometry.rotations import rotate
 from dexstack.model.objects import load_object
 from dexstack.onboarding.place_search import best, move, try_places
 from dexstack.report.statistics import wilson
-from dexstack.trials.keep import claim, kept_json
-from experiments.harness import Outcome, experiment
+from dexstack.trials.keep import claim
+from experiments.harness import Findings, experiment, kept_json
 from experiments.objects.zoo import BODIES, add_body
 from experiments.quarter_turns import quarter_turns
 
@@ -72,7 +72,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _make(args: argparse.Namespace) -> Outcome:
+def _make(args: argparse.Namespace) -> Findings:
     names = [name for name in BODIES if not args.only or name in args.only]
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(args.jobs) as pool:
         folder = args.keep or Path(scratch)
@@ -123,7 +123,7 @@ def _make(args: argparse.Namespace) -> Outcome:
         f"{succeeded} of {trials} turned ({100 * results['success_rate']:.0f} %), {dropped} dropped, "
         f"{error:.3f} rad"
     )
-    return Outcome(results, lines=[view, line], seed=args.seed)
+    return Findings(results, lines=[view, line], seed=args.seed)
 
 
 def _row(name: str, args: argparse.Namespace, folder: Path) -> dict[str, Any]:

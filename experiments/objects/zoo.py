@@ -25,7 +25,7 @@ from dexstack.errors import ConfigError
 from dexstack.geometry.decomposition import PARTS
 from dexstack.geometry.symmetry import ANY
 from dexstack.onboarding.add_object import Added, Wishes, add_object
-from experiments.harness import Outcome, experiment
+from experiments.harness import Findings, experiment
 
 LIMIT = 75.0
 """[s]: 60 for the parts, the rest for repair, placing and the errors."""
@@ -44,7 +44,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _make(args: argparse.Namespace) -> Outcome:
+def _make(args: argparse.Namespace) -> Findings:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for name, (family, _) in BODIES.items():
@@ -67,7 +67,7 @@ def _make(args: argparse.Namespace) -> Outcome:
         "refused",
     )
     view = table("the zoo", columns, [[row.get(c) for c in columns] for row in rows])
-    return Outcome({"passed": passed, "objects": rows}, lines=[view], seed=args.seed)
+    return Findings({"passed": passed, "objects": rows}, lines=[view], seed=args.seed)
 
 
 def add_body(name: str, seed: int, folder: Path) -> Added:

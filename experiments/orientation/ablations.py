@@ -25,11 +25,9 @@ from dexstack.report.statistics import wilson
 from dexstack.tasks.base import read_world
 from dexstack.trials.keep import claim
 from dexstack.trials.sweep import Cell, Run, run_trials
-from experiments.harness import BLUE, GREY, Outcome, experiment
+from experiments.harness import Findings, experiment
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from dexstack.sim.trial import Trial
 
 WORLD = Path(__file__).parents[1] / "heavier_smoother.yaml"
@@ -76,7 +74,7 @@ def judged(row: str, runs: Sequence[Trial]) -> dict[str, Any]:
     }
 
 
-def ablate(args: argparse.Namespace) -> Outcome:
+def ablate(args: argparse.Namespace) -> Findings:
     """Run all rows."""
     names = [row for k, row in enumerate(ROWS) if not args.only or k in args.only or k == 0]
     always = {**NOISE, "tolerance": args.tolerance, "sampling_threads": 1}
@@ -117,28 +115,13 @@ def ablate(args: argparse.Namespace) -> Outcome:
         )
     ]
     lines += [f"better than unchanged: {', '.join(better)}"] if better else []
-    return Outcome({"rows": rows, "better": better, "passed": not better}, _figure(rows), lines, args.seed)
+    return Findings({"rows": rows, "better": better, "passed": not better}, None, lines, args.seed)
 
 
 def _shown(row: Mapping[str, Any]) -> list[Any]:
     (low, high), (few, many) = row["goals_per_minute_interval"], row["drops_per_goal"]
     rate, per_goal = f"{row['goals_per_minute']:.1f} ({low:.1f} … {high:.1f})", f"{few:.3f} … {many:.3f}"
     return [row["name"], row["runs"], row["goals"], rate, row["drops"], per_goal, row["detours"]]
-
-
-def _figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.0, 0.4 * len(rows) + 1.2), layout="constrained")
-    axes = figure.subplots()
-    for k, row in enumerate(rows):
-        low, high = row["goals_per_minute_interval"]
-        axes.barh(k, row["goals_per_minute"], color=BLUE if k == 0 else GREY)
-        axes.plot([low, high], [k, k], color="black", linewidth=1.0)
-    axes.set_yticks(range(len(rows)), [f"{row['name']} ({row['drops']} drops)" for row in rows])
-    axes.invert_yaxis()
-    axes.set_xlabel("goals a minute")
-    return figure
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:

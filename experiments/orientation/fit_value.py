@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,10 +28,7 @@ from dexstack.errors import ConfigError
 from dexstack.model.hand import HandModel, load_hand
 from dexstack.model.objects import load_object
 from dexstack.trials.keep import load_outcome
-from experiments.harness import BLUE, GREY, Outcome, experiment
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from experiments.harness import Findings, experiment
 
 EVERY = 5
 """Every n-th state is used, since neighbours are nearly equal."""
@@ -182,7 +179,7 @@ def judged(logs: Sequence[Log], epochs: int, seed: int) -> dict[str, Any]:
     }
 
 
-def learn(args: argparse.Namespace) -> Outcome:
+def learn(args: argparse.Namespace) -> Findings:
     """Cross-validate, then fit to all trials and save."""
     hand, obj = load_hand(args.hand), load_object(args.object).name
     logs = [log for folder in args.folders for log in read_logs(folder, obj, hand) if len(log.left_s)]
@@ -207,17 +204,7 @@ def learn(args: argparse.Namespace) -> Outcome:
     shown = [(name, f"{share:.2f}") for name, share in results["explained"].items()]
     lines = [table("variance explained on held-out trials", ("input", "share"), shown)]
     passed = results["gained"] > 2.0 * results["standard_error"]
-    return Outcome(results | {"passed": passed}, _figure(results["explained"]), lines, args.seed)
-
-
-def _figure(share: dict[str, float]) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.0, 2.0), layout="constrained")
-    axes = figure.subplots()
-    axes.barh(list(share), list(share.values()), color=[GREY, BLUE])
-    axes.set_xlabel("share of the variance explained on held-out trials")
-    return figure
+    return Findings(results | {"passed": passed}, None, lines, args.seed)
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:

@@ -1,9 +1,7 @@
-"""Errors of the object's pose from rendered pictures: at rest, in a film with occlusions, and in the
-closed loop.
+"""Errors of the object's pose from rendered pictures: at rest, and in a film with occlusions.
 
 Accuracy for a cube at rest, then for a film of the hand that turns it with random occlusions; time
-per picture on one core. With ``--trials``, +90° turns with poses from pictures, and as many with the
-true pose. Required: all limits are kept.
+per picture on one core. Required: all limits are kept.
 """
 
 from __future__ import annotations
@@ -20,10 +18,9 @@ import numpy as np
 
 from dexstack.cli.arguments import natural, positive, positive_int
 from dexstack.cli.output import note, table
-from dexstack.graph.settings import Spec
 from dexstack.model.objects import load_object
 from dexstack.perception import require_camera
-from dexstack.perception.bundle import base_bundle, object_bundle
+from dexstack.perception.bundle import object_bundle
 from dexstack.perception.camera_params import MOUNT, EstimatorParams, SimulatedCameraParams
 from dexstack.perception.estimator import PoseEstimator, Sight
 from dexstack.perception.pose import solve_bundle
@@ -32,11 +29,8 @@ from dexstack.perception.simulated import SimulatedCamera
 from dexstack.perception.tags import TagDetector
 from dexstack.process.compilation import use_compilation_cache
 from dexstack.process.threads import XLA_ONE_THREAD
-from dexstack.report.statistics import errors, times
-from dexstack.sim.loop import Loop
-from dexstack.sim.sensor import PoseSensor
-from dexstack.trials.sweep import loop_of
-from experiments.harness import Outcome, experiment
+from dexstack.report.statistics import times
+from experiments.harness import Findings, experiment
 from tests.acceptance.tracking import (
     COLUMNS,
     Errors,
@@ -61,13 +55,8 @@ ONE_FACE = 3.0
 """Largest 95th percentile of the angle with one face in view [deg]."""
 LONGEST = 0.015
 """Largest 99th percentile of the processor time per picture of the film [s]."""
-TRIAL_SECONDS = 15.0
-SUCCESS = 0.8
-"""Least share of successful trials."""
 HONEST = 0.9
 """Least share of the time with the normalised error within its 95 % bound."""
-ESTIMATE = 0.005
-"""Time from a picture to its pose, the film's median [s]."""
 
 
 class StaticResult(NamedTuple):
@@ -121,80 +110,6 @@ def _area(corners: np.ndarray) -> float:
     return abs(float(cv2.contourArea(corners.astype(np.float32))))
 
 
-class PixelSensor:
-    """Camera and estimator in place of :class:`dexstack.sim.sensor.PoseSensor`.
-
-    A picture is taken whenever the controller plans, so that the loop must plan at the camera's
-    rate. Without a pose the last one is used, before the first one the nominal start.
-    """
-
-    pose_jitter = pose_drift = pose_outage = 0.0
-    pose_outage_interval = 1.0
-
-    def __init__(self, loop: Loop, params: SimulatedCameraParams, seed: int, name: str = "cube") -> None:
-        bundle = object_bundle(name)
-        self._plant, self._rate = loop.plant, params.frame_rate
-        self._camera = SimulatedCamera(
-            loop.setup.robot, load_object(name), bundle, params, MOUNT, base=base_bundle(), seed=seed
-        )
-        self._estimator = PoseEstimator(bundle, params.camera, MOUNT, EstimatorParams())
-        self.pose_delay = params.exposure_time / 2 + params.image_delay + ESTIMATE
-        """Age of the pose when the controller receives it [s]."""
-        self._count = 0
-        self._last = np.array(loop.setup.start.pose_WO)
-        self.errors: list[np.ndarray] = []
-        """(6,) errors of the estimates [m, rad]."""
-
-    def measure(self, pose_WO: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return the estimate (7,) from a picture of the given pose and the current hand."""
-        picture = self._camera.picture(np.array(self._plant.joint_position), pose_WO)
-        outcome = self._estimator.process(self._count / self._rate, cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY))
-        self._count += 1
-        if outcome.estimate is not None:
-            self._last = outcome.estimate.X_WO.pose
-            self.errors.append(difference(outcome.estimate.X_WO, Transform.of_pose(pose_WO)))
-        return self._last.copy()
-
-
-class ClosedLoopResult(NamedTuple):
-    """The +90° task, once per seed."""
-
-    reached: list[bool]
-    """Success with the pose from pictures, judged by the true pose."""
-    reached_s: list[float]
-    orientation_error: list[float]
-    """Final error of the true pose [rad]."""
-    truth_reached: list[bool]
-    """Success with the true pose of the same age and rate, for the same seeds."""
-    truth_reached_s: list[float]
-    shift: np.ndarray
-    """(n,) errors of all estimates [m]"""
-    turn: np.ndarray
-    """(n,) [rad]"""
-
-
-def close_loop(params: SimulatedCameraParams, trials: int, seconds: float, seed: int) -> ClosedLoopResult:
-    """Turn the cube by +90° with the pose from pictures, and with the true pose, for seeds from
-    ``seed`` on."""
-    loop = loop_of(Spec(overrides=(("pose_period", 1.0 / params.frame_rate),)))
-    goal = loop.task.at_yaw(math.pi / 2)
-    result = ClosedLoopResult([], [], [], [], [], np.empty(0), np.empty(0))
-    errors: list[np.ndarray] = []
-    for k in range(seed, seed + trials):
-        loop.sensor = sensor = PixelSensor(loop, params, k)
-        through = loop.run(0, k, seconds, goals=iter([goal]))
-        loop.sensor = PoseSensor(pose_delay=sensor.pose_delay)
-        truth = loop.run(0, k, seconds, goals=iter([goal]))
-        result.reached.append(through.reached)
-        result.reached_s.append(through.reached_s)
-        result.orientation_error.append(through.orientation_error)
-        result.truth_reached.append(truth.reached)
-        result.truth_reached_s.append(truth.reached_s)
-        errors += sensor.errors
-    d = np.array(errors).reshape(-1, 6)
-    return result._replace(shift=np.linalg.norm(d[:, :3], axis=1), turn=np.linalg.norm(d[:, 3:], axis=1))
-
-
 def measure_tracking(
     motion: Motion, params: SimulatedCameraParams, share: float, seed: int, name: str = "cube"
 ) -> TrackingResult:
@@ -215,7 +130,7 @@ def measure_tracking(
     return judge(found, np.array(truth), hidden, np.array(seconds))
 
 
-def pictures(args: argparse.Namespace) -> Outcome:
+def pictures(args: argparse.Namespace) -> Findings:
     """Run all measurements."""
     require_camera()
     for name, value in XLA_ONE_THREAD.items():
@@ -256,12 +171,6 @@ def pictures(args: argparse.Namespace) -> Outcome:
         )
         results["film"] = film_results(t)
         views += [film_table(results["film"]), _film_line(results["film"])]
-    if args.trials:
-        use_compilation_cache()
-        note(f"{args.trials} trials of {TRIAL_SECONDS:g} s through pictures, and as many with the true pose")
-        params = SimulatedCameraParams(pixel_noise=args.noise, image_delay=args.delay)
-        results["closed_loop"] = _closed_loop(close_loop(params, args.trials, TRIAL_SECONDS, args.seed))
-        views.append(_closed_loop_line(results["closed_loop"]))
     kept = _kept(results)
     results["kept"], results["passed"] = kept, all(kept.values())
     verdict = (
@@ -269,7 +178,7 @@ def pictures(args: argparse.Namespace) -> Outcome:
         if results["passed"]
         else "not kept: " + ", ".join(name for name, ok in kept.items() if not ok)
     )
-    return Outcome(results, None, [*views, verdict], args.seed)
+    return Findings(results, None, [*views, verdict], args.seed)
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:
@@ -290,20 +199,6 @@ def _arguments(p: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="share of the film in which the cube is hidden",
     )
-    p.add_argument(
-        "--trials",
-        type=natural,
-        default=0,
-        metavar="N",
-        help="+90° trials through pictures, and as many with the true pose",
-    )
-    p.add_argument(
-        "--delay",
-        type=positive,
-        default=0.03,
-        metavar="S",
-        help="from the exposure to the picture's arrival, in those trials",
-    )
     p.add_argument("--seed", type=natural, default=0, metavar="S", help="draws poses, noise and occlusions")
 
 
@@ -321,34 +216,6 @@ def _film_line(f: dict[str, Any]) -> str:
         f"normalised error within its 95 % bound {100 * f['within_bound']:.1f} % of the time; "
         f"{1e3 * f['pose_s']['p50']:.1f} ms per picture, "
         f"p99 {1e3 * f['pose_s']['p99']:.1f} ms"
-    )
-
-
-def _closed_loop(r: Any) -> dict[str, Any]:
-    return {
-        "success_rate": sum(r.reached) / len(r.reached),
-        "truth_success_rate": sum(r.truth_reached) / len(r.truth_reached),
-        "n": len(r.reached),
-        "reached": r.reached,
-        "reached_s": r.reached_s,
-        "truth_reached_s": r.truth_reached_s,
-        "orientation_error_rad": errors(r.orientation_error),
-        "estimate_error_m": errors(r.shift),
-        "estimate_error_rad": errors(r.turn),
-    }
-
-
-def _closed_loop_line(c: dict[str, Any]) -> str:
-    def median(times_s: list[float]) -> str:
-        reached = [t for t in times_s if np.isfinite(t)]
-        return f"{np.median(reached):.1f} s" if reached else "never"
-
-    through, truth = round(c["success_rate"] * c["n"]), round(c["truth_success_rate"] * c["n"])
-    return (
-        f"+90° through pictures: {through} of {c['n']} reached, median after {median(c['reached_s'])}; "
-        f"with the true pose {truth} of {c['n']}, {median(c['truth_reached_s'])}. "
-        f"Estimates off by {1e3 * c['estimate_error_m']['median']:.2f} mm, "
-        f"{math.degrees(c['estimate_error_rad']['median']):.2f}° (median)"
     )
 
 
@@ -373,10 +240,6 @@ def _kept(results: dict[str, Any]) -> dict[str, bool]:
         for k in ("p50", "p95")
         for a, b in zip(value(large, faces, k), value(small, faces, k), strict=True)
     )
-    if "closed_loop" in results:
-        kept[f"+90° through pictures (>= {100 * SUCCESS:g} %)"] = (
-            results["closed_loop"]["success_rate"] >= SUCCESS
-        )
     if "film" in results:
         kept["no wrong jump"] = results["film"]["wrong_jumps"] == 0
         kept[f"time per picture p99 (<= {1e3 * LONGEST:g} ms)"] = results["film"]["pose_s"]["p99"] <= LONGEST

@@ -25,7 +25,7 @@ from dexengines.soft.system import Ground, SoftSystem, Surface
 from dexstack.cli.output import table
 from dexstack.plants.soft import SoftPlantParams
 from dexstack.process.compilation import jit
-from experiments.harness import Outcome, experiment
+from experiments.harness import Findings, experiment
 
 HALF, MASS, FRICTION = 0.0325, 0.1, 0.5
 DT, SECONDS = 2e-3, 60.0
@@ -68,7 +68,7 @@ def formula(slope: float, v_s: float) -> float:
     return 60.0 * v_s * share / np.sqrt(1.0 - share**2) if share < 1.0 else np.inf
 
 
-def figures(seconds: float = SECONDS) -> Outcome:
+def figures(seconds: float = SECONDS) -> Findings:
     """Measure all slopes and speeds."""
     cases = []
     for slope, v_s in itertools.product(SLOPES, SPEEDS):
@@ -86,7 +86,7 @@ def figures(seconds: float = SECONDS) -> Outcome:
         "passed": passed,
     }
     rows = [[c["slope_deg"], c["v_s"], 1e3 * c["creep_m"], 1e3 * c["formula_m"]] for c in cases]
-    return Outcome(
+    return Findings(
         results, None, [table("creep in a minute", ("slope °", "v_s m/s", "creep mm", "formula mm"), rows)]
     )
 

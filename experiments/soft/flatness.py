@@ -16,7 +16,7 @@ from dexengines.soft import cloud
 from dexengines.soft.system import Meeting, SoftSystem, Surface
 from dexstack.cli.output import table
 from dexstack.process.compilation import jit
-from experiments.harness import Outcome, experiment
+from experiments.harness import Findings, experiment
 
 SPREAD = 0.1
 """Largest difference of a time from their mean, as a share of it."""
@@ -57,7 +57,7 @@ def measure(repeats: int = 7) -> list[tuple[int, float]]:
     return list(best.items())
 
 
-def flatness(args: argparse.Namespace) -> Outcome:
+def flatness(args: argparse.Namespace) -> Findings:
     """Time all numbers of contacts."""
     rows = [[active, 1e6 * seconds] for active, seconds in measure(10)]
     mean = float(np.mean([r[1] for r in rows]))
@@ -72,7 +72,7 @@ def flatness(args: argparse.Namespace) -> Outcome:
         table("spheres touching a box", ("touching", "µs per step"), rows),
         f"within ±{off:.1%} of their mean (±{SPREAD:.0%} asked for)",
     ]
-    return Outcome(results | {"passed": off <= SPREAD}, None, lines)
+    return Findings(results | {"passed": off <= SPREAD}, None, lines)
 
 
 main = experiment(__spec__.name, __doc__, flatness, pinned=True)

@@ -14,14 +14,14 @@ from matplotlib.figure import Figure
 from dexengines.soft import cloud
 from dexengines.soft.scm import ContactParams
 from dexstack.process.compilation import jit
-from experiments.harness import BLUE, PINK, Outcome, experiment
+from experiments.harness import BLUE, PINK, Findings, experiment
 from experiments.soft.systems import dense_pair
 
 RADII = (0.05, 0.03)
 """Radii of the fixed sphere and of the one that slides past [m]."""
 
 
-def force_map() -> Outcome:
+def force_map() -> Findings:
     """Compute the force on a sphere that slides past another, along y and over the x–y plane, with
     both engines."""
     balls = [cloud.sphere(r, 0.2 * r) for r in RADII]
@@ -80,7 +80,7 @@ def force_map() -> Outcome:
         f"largest second difference along y over the largest force: SCM {jump(ours):.3f}, "
         f"MuJoCo {jump(theirs):.3f}",
     ]
-    return Outcome(results, figure, lines)
+    return Findings(results, figure, lines)
 
 
 def mujoco_force(where: np.ndarray) -> np.ndarray:

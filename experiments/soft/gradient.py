@@ -27,7 +27,7 @@ from dexengines.soft.system import OPTIONS, SoftSystem, SystemData
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
 from dexstack.process.compilation import compiler_options
-from experiments.harness import Outcome, experiment
+from experiments.harness import Findings, experiment
 from experiments.soft import systems
 from experiments.soft.speed import DT, start
 
@@ -224,7 +224,7 @@ def measure(scene: Scene, repeats: int, seed: int) -> dict[str, Any]:
     }
 
 
-def gradient(args: argparse.Namespace) -> Outcome:
+def gradient(args: argparse.Namespace) -> Findings:
     """Measure all scenes."""
     jax.config.update("jax_cpu_enable_async_dispatch", False)  # no gain on one core
     cases = []
@@ -258,7 +258,7 @@ def gradient(args: argparse.Namespace) -> Outcome:
         "passed": passed,
         "mujoco": mujoco.__version__,
     }
-    return Outcome(
+    return Findings(
         results,
         None,
         [table(f"value and gradient of {STEPS} steps, core {args.core}", columns, rows)],

@@ -11,12 +11,11 @@ import jax
 import jax.numpy as jnp
 import mujoco
 import numpy as np
-from matplotlib.figure import Figure
 
 from dexengines.soft import cloud, near
 from dexengines.soft.scm import ContactParams
 from dexengines.soft.system import Meeting, SoftSystem, Surface
-from experiments.harness import BLUE, PINK, Outcome, experiment
+from experiments.harness import Findings, experiment
 
 TOLERANCE = 1e-6
 POINTS = (384, 1536, 4056, 16224)
@@ -91,7 +90,7 @@ def cost(system: SoftSystem, q: np.ndarray, repeats: int = 5) -> tuple[float, in
     return float(np.median(samples)), int(temporaries)
 
 
-def growth() -> Outcome:
+def growth() -> Findings:
     """Measure points and bodies."""
     rows = []
     for what, sizes, scene in (("points", POINTS, two_balls), ("bodies", BODIES, balls_on_a_slab)):
@@ -125,24 +124,6 @@ def growth() -> Outcome:
         "per_body_from_4": per_body,
     }
     results["passed"] = bool(slower <= 1.5 and less >= 20.0)
-    figure = Figure(figsize=(9.0, 6.4), layout="constrained")
-    for column, what in zip(figure.subplots(2, 2, sharex="col").T, ("points", "bodies"), strict=True):
-        for tolerance, colour in ((TOLERANCE, BLUE), (None, PINK)):
-            some = series[what, tolerance]
-            for ax, field, scale in zip(column, ("contact_s", "temporaries_bytes"), (1e6, 1e-6), strict=True):
-                label = f"near, {tolerance:g}" if tolerance else "dense"
-                ax.loglog(
-                    [r["count"] for r in some],
-                    [scale * r[field] for r in some],
-                    "o-",
-                    color=colour,
-                    label=label,
-                )
-        column[0].set(ylabel="contact [µs]", title="two balls" if what == "points" else "balls on a slab")
-        column[1].set(
-            ylabel="temporaries [MB]", xlabel=f"{what} {'of each' if what == 'points' else ''}".strip()
-        )
-        column[0].legend()
     lines = []
     for r in rows:
         figures = f"{1e6 * r['contact_s']:9.1f} µs {r['temporaries_bytes'] / 1e6:8.3f} MB"
@@ -157,7 +138,7 @@ def growth() -> Outcome:
         f"near: a body costs {per_body:.2f} times as much among {BODIES[-1]} as among {BODIES[1]} "
         "(1: linear; not judged)"
     )
-    return Outcome(results, figure, lines)
+    return Findings(results, None, lines)
 
 
 main = experiment(__spec__.name, __doc__, lambda args: growth(), pinned=True)

@@ -37,7 +37,7 @@ from dexengines.soft.system import Ground, Meeting, SoftSystem, Surface
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
 from dexstack.process.compilation import jit
-from experiments.harness import Outcome, experiment
+from experiments.harness import Findings, experiment
 from experiments.soft import systems
 
 SPACING = 0.01
@@ -218,7 +218,7 @@ def fitted(model: Model, recorded: np.ndarray) -> tuple[np.ndarray, float]:
     return found.x, time.process_time() - begin
 
 
-def identify(args: argparse.Namespace) -> Outcome:
+def identify(args: argparse.Namespace) -> Findings:
     """Fit all cases in all three ways."""
     with jax.enable_x64(True):
         values, slopes = in_soft()
@@ -284,7 +284,7 @@ def identify(args: argparse.Namespace) -> Outcome:
         for r in rows
     ]
     view = table("a T from a recording, medians", columns, listed)
-    return Outcome({"cases": cases, "rows": rows, "passed": bool(passed)}, None, [view], args.seed)
+    return Findings({"cases": cases, "rows": rows, "passed": bool(passed)}, None, [view], args.seed)
 
 
 def _row(name: str, cases: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from dexengines.soft.cloud import Cloud
 from dexstack.process.compilation import jit
-from experiments.harness import Outcome, experiment
+from experiments.harness import Findings, experiment
 from experiments.soft.ssdf import ssdf
 
 EPSILONS = (0.01, 0.25, 0.5, 10.0)
@@ -35,7 +35,7 @@ def square(per_side: int, *, wrong: bool = False) -> Cloud:
     return Cloud(*flat)
 
 
-def isosurfaces() -> Outcome:
+def isosurfaces() -> Findings:
     """Draw the SSDF of a box in the plane for growing ε, from few and many points, and with wrong
     normals."""
     x = np.linspace(-2.0, 2.0, 161)
@@ -66,7 +66,7 @@ def isosurfaces() -> Outcome:
     passed = abs(good[0] - 4.0) < 0.15 and abs(wrong[0] - 4.0) > 0.3
     lines = [f"area inside the zero isosurface (the box has 4), ε = {', '.join(f'{e:g}' for e in EPSILONS)}:"]
     lines += [f"  {name}: " + ", ".join(f"{a:.2f}" for a in values) for name, values in areas.items()]
-    return Outcome({"epsilon": EPSILONS, "area": areas, "passed": passed}, figure, lines)
+    return Findings({"epsilon": EPSILONS, "area": areas, "passed": passed}, figure, lines)
 
 
 main = experiment(__spec__.name, __doc__, lambda args: isosurfaces())

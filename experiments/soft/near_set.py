@@ -32,10 +32,11 @@ from dexengines.soft.scm import ContactParams, smooth_dissipation
 from dexengines.soft.system import Meeting, SoftSystem, Surface
 from dexstack.cli import arguments
 from dexstack.cli.output import commit, note, table
+from dexstack.files import whole
 from dexstack.process.compilation import jit
-from dexstack.trials.keep import claim, whole
+from dexstack.trials.keep import claim
 from dexstack.trials.pool import in_processes
-from experiments.harness import Outcome, experiment
+from experiments.harness import Findings, experiment
 from experiments.soft import systems
 
 TOLERANCE = 1e-6
@@ -334,7 +335,7 @@ def errors(points: int, states: int, seed: int) -> np.ndarray:
     return np.abs(found[1] - found[0]).max(axis=1) / load
 
 
-def near_set(args: argparse.Namespace) -> Outcome:
+def near_set(args: argparse.Namespace) -> Findings:
     """Check all paths, then the pushed T."""
     if args.keep:
         claim(
@@ -366,7 +367,7 @@ def near_set(args: argparse.Namespace) -> Outcome:
     many = table(
         f"against the near set at {FINE:g}, worst of all", columns, [[r[k] for k in keys] for r in rows]
     )
-    return Outcome(
+    return Findings(
         results,
         None,
         [view, many, f"pushed T, {args.states} states on its outline: {outline:.1e}"],

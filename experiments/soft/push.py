@@ -10,11 +10,10 @@ import jax
 import jax.numpy as jnp
 import mujoco
 import numpy as np
-from matplotlib.figure import Figure
 
 from dexengines.soft.near import Room
 from dexstack.process.compilation import jit
-from experiments.harness import BLUE, PINK, Outcome, experiment
+from experiments.harness import Findings, experiment
 from experiments.soft import systems
 
 SEQUENCES = (
@@ -110,19 +109,17 @@ def pushed_softly(points: int, dt: float, method: str) -> np.ndarray:
     return np.concatenate([tracks[..., :2], yaw(tracks[..., 3:7])[..., None]], axis=-1)
 
 
-def push(steps_ms: tuple[int, ...] = (2, 8, 16), methods: tuple[str, ...] = ("rk4", "euler")) -> Outcome:
+def push(steps_ms: tuple[int, ...] = (2, 8, 16), methods: tuple[str, ...] = ("rk4", "euler")) -> Findings:
     """Push open-loop and compare the T's final pose with MuJoCo's (2 ms, the same integrator)."""
     truth = {rk4: [pushed_in_mujoco(s, 0.002, rk4) for s in SEQUENCES] for rk4 in (True, False)}
     made = [n for _, n in truth[True]]
-    rows, lines, shown = [], [], None
+    rows, lines = [], []
     for method, points, ms in itertools.product(methods, (26, 4000), steps_ms):
         tracks = pushed_softly(points, 1e-3 * ms, method)
         ends = np.array([t[-1] for t, _ in truth[method == "rk4"]])
         d = np.linalg.norm(tracks[:, -1, :2] - ends[:, :2], axis=1)
         turn = np.abs((tracks[:, -1, 2] - ends[:, 2] + np.pi) % (2 * np.pi) - np.pi)
         kept = np.isfinite(d) & (d < LOST)
-        if (method, points, ms) == ("rk4", 4000, steps_ms[0]):
-            shown = tracks
         row = {"law": "scm", "method": method, "points": points, "step_s": 1e-3 * ms}
         row["lost"] = int((~kept).sum())
         means = {
@@ -142,19 +139,6 @@ def push(steps_ms: tuple[int, ...] = (2, 8, 16), methods: tuple[str, ...] = ("rk
         row["limit_m"] = row["published_m"] or max(PUBLISHED.values())
         row["reached"] = bool(row["lost"] == 0 and np.mean(row["position_error_m"]) <= row["limit_m"])
     passed = bool(min(made) >= 2 and all(row["reached"] for row in rows))
-    figure = Figure(figsize=(12.0, 3.2), layout="constrained")
-    for k, ax in enumerate(figure.subplots(1, len(SEQUENCES))):
-        ax.plot(*np.array(SEQUENCES[k]).T, ":", color="0.6", label="pusher")
-        ax.plot(*truth[True][k][0][:, :2].T, color=BLUE, label="MuJoCo")
-        if shown is not None:
-            ax.plot(*shown[k, :, :2].T, color=PINK, label="soft")
-            for (x, y, angle), colour in ((truth[True][k][0][-1], BLUE), (shown[k, -1], PINK)):
-                R = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-                for low, high in systems.t_rectangles()[1]:
-                    corners = np.array([low, (high[0], low[1]), high, (low[0], high[1]), low]) @ R.T + (x, y)
-                    ax.plot(*corners.T, color=colour, linewidth=0.8)
-        ax.set(aspect="equal", title=f"sequence {k + 1}", xticks=[], yticks=[])
-    ax.legend(fontsize=7)
     lines += [
         f"{r['method']} {1e3 * r['step_s']:g} ms, 4000 points: the paper's {100 * r['published_m']:.1f} cm "
         + ("reached" if r["reached"] else "not reached")
@@ -162,7 +146,7 @@ def push(steps_ms: tuple[int, ...] = (2, 8, 16), methods: tuple[str, ...] = ("rk
         if r["published_m"]
     ]
     lines.append(f"contacts made per sequence (MuJoCo): {made}")
-    return Outcome({"contacts_made": made, "cases": rows, "passed": passed}, figure, lines)
+    return Findings({"contacts_made": made, "cases": rows, "passed": passed}, None, lines)
 
 
 main = experiment(__spec__.name, __doc__, lambda args: push())

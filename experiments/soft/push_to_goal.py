@@ -33,7 +33,7 @@ from dexstack.cli import arguments
 from dexstack.cli.output import note, table
 from dexstack.process.compilation import jit
 from dexstack.report.statistics import wilson
-from experiments.harness import BLUE, GREEN, PINK, Outcome, experiment
+from experiments.harness import Findings, experiment
 from experiments.soft import systems
 
 NEAR, TURNED = 0.01, np.radians(5.0)
@@ -344,7 +344,7 @@ def brought(
     return {"seed": seed, "arrived": here.arrived, **taken, **off, "track": track}
 
 
-def compare(args: argparse.Namespace) -> Outcome:
+def compare(args: argparse.Namespace) -> Findings:
     """Compare all planners from the same start poses."""
     soft = Soft()
     warm = Table(0.1, 0.1, 1.0)
@@ -389,7 +389,7 @@ def compare(args: argparse.Namespace) -> Outcome:
         "core": args.core,
         "passed": bool(passed),
     }
-    return Outcome(results, _figure(cases), [table("a T pushed to a goal, means", columns, shown)], args.seed)
+    return Findings(results, None, [table("a T pushed to a goal, means", columns, shown)], args.seed)
 
 
 def _summary(name: str, cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -406,27 +406,6 @@ def _summary(name: str, cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "position_error_m": float(np.mean([c["position_error_m"] for c in cases])),
         "turn": float(np.mean([c["orientation_error_rad"] for c in cases])),
     }
-
-
-def _figure(cases: dict[str, list[dict[str, Any]]]) -> Any:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10.0, 3.6), layout="constrained")
-    axes = figure.subplots(1, 2)
-    for (name, own), colour in zip(cases.items(), (PINK, GREEN, BLUE), strict=True):
-        for k, case in enumerate(own):
-            x, y, yaw = np.array(case["track"]).T
-            axes[0].semilogy(
-                1e3 * np.hypot(x, y), color=colour, linewidth=0.8, label=name if k == 0 else None
-            )
-            axes[1].semilogy(np.degrees(np.abs(yaw)), color=colour, linewidth=0.8)
-    for ax, asked, what in zip(
-        axes, (1e3 * NEAR, np.degrees(TURNED)), ("off [mm]", "turned [°]"), strict=True
-    ):
-        ax.axhline(asked, color="0.5", linestyle=":")
-        ax.set(xlabel="pushes", ylabel=what)
-    axes[0].legend()
-    return figure
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:

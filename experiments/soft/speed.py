@@ -28,7 +28,7 @@ from dexstack.cli import arguments
 from dexstack.cli.output import note, table
 from dexstack.process.compilation import compiler_options
 from dexstack.report.statistics import times
-from experiments.harness import Outcome, experiment
+from experiments.harness import Findings, experiment
 from experiments.soft import systems
 from experiments.soft.near_set import errors
 
@@ -77,15 +77,14 @@ def start(count: int = 1) -> tuple[np.ndarray, np.ndarray]:
 class SoftCase:
     """The pushed T in the soft engine, float32."""
 
-    def __init__(self, points: int, method: str) -> None:
-        self.timing = Timing(f"soft, {points} points, {method}")
+    def __init__(self, points: int) -> None:
+        self.timing = Timing(f"soft, {points} points, euler")
         self.system = system = systems.pusher_system(points, room=systems.ROOM)
-        step = getattr(system, method)
         state = tuple(jnp.asarray(x, jnp.float32) for x in start())
         data = jax.device_put(system.data)
 
         def one(data: Any, state: Any, target: jax.Array) -> Any:
-            return step(data, *state, systems.pusher_force(*state, target), DT)
+            return system.euler(data, *state, systems.pusher_force(*state, target), DT)
 
         self.scan, self.call, self.timing.compile_s, compiled = _compiled(one, data, state)
         self.temporaries = temporaries(compiled)
@@ -99,9 +98,9 @@ class SoftCase:
 class MujocoCase:
     """The same scene in MuJoCo, in C and double precision; the scan is one call of its rollout."""
 
-    def __init__(self, rk4: bool) -> None:
-        self.timing = Timing("MuJoCo, " + ("rk4" if rk4 else "euler"))
-        self._model = systems.pusher_spec(DT, rk4=rk4).compile()
+    def __init__(self) -> None:
+        self.timing = Timing("MuJoCo, euler")
+        self._model = systems.pusher_spec(DT).compile()
         self._data = mujoco.MjData(self._model)
         self._q, self._v = start()
         self._targets = targets(SCAN).astype(float)
@@ -127,11 +126,11 @@ class MujocoCase:
 class MjxCase:
     """The same scene in MJX with MuJoCo's default solver."""
 
-    def __init__(self, rk4: bool) -> None:
+    def __init__(self) -> None:
         from mujoco import mjx
 
-        self.timing = Timing("MJX, " + ("rk4" if rk4 else "euler"))
-        model = systems.pusher_spec(DT, rk4=rk4).compile()
+        self.timing = Timing("MJX, euler")
+        model = systems.pusher_spec(DT).compile()
         data = mujoco.MjData(model)
         data.qpos[:] = start()[0]
         m, begin = mjx.put_model(model), mjx.put_data(model, data)
@@ -189,13 +188,13 @@ def take_turns(cases: list[Any], rounds: int) -> None:
             case.timing.call_s.append((time.process_time() - begin) / 20)
 
 
-def speed(args: argparse.Namespace) -> Outcome:
+def speed(args: argparse.Namespace) -> Findings:
     """Time the engine and its peers."""
     jax.config.update("jax_cpu_enable_async_dispatch", False)  # no gain on one core
-    method, version_of_mjx = "rk4" if args.rk4 else "euler", mjx_version()
+    version_of_mjx = mjx_version()
     note(f"core {args.core}: compiling" + ("" if version_of_mjx else "; MJX is not installed"))
-    ours = {str(points): SoftCase(points, method) for points in (26, 4000)}
-    mujoco_c, mjx = MujocoCase(args.rk4), MjxCase(args.rk4) if version_of_mjx else None
+    ours = {points: SoftCase(int(points)) for points in LIMITS}
+    mujoco_c, mjx = MujocoCase(), MjxCase() if version_of_mjx else None
     everyone = [*ours.values(), mujoco_c, *([mjx] if mjx else [])]
     take_turns(everyone, args.rounds)
     truth = mujoco_c.end()
@@ -213,7 +212,7 @@ def speed(args: argparse.Namespace) -> Outcome:
             case["mjx_ratio"] = peers["mjx"]["scan_s"]["p50"] / case["scan_s"]["p50"]
             kept.append(case["mjx_ratio"] >= LIMITS[name][1])
     versions = {"mujoco": mujoco.__version__, "mjx": version_of_mjx}
-    results = {"core": args.core, "method": method, "cases": cases, "peers": peers, "versions": versions}
+    results = {"core": args.core, "method": "euler", "cases": cases, "peers": peers, "versions": versions}
     rows = [
         [c["name"], c["compile_s"], 1e6 * c["scan_s"]["p50"], c.get("mujoco_ratio"), c.get("mjx_ratio"),
          c.get("wrench_error"), 1e6 * c["call_s"]["p50"], 1e3 * c["end_difference_m"]]
@@ -235,7 +234,7 @@ def speed(args: argparse.Namespace) -> Outcome:
     )
     verdict = f"asked for: {asked}; the wrench off by {ACCURATE:g} of the load or less"
     lines = [table(f"T-pusher, 2 ms, float32, core {args.core}", columns, rows), verdict]
-    return Outcome(results | {"passed": all(kept)}, None, lines)
+    return Findings(results | {"passed": all(kept)}, None, lines)
 
 
 def _entry(case: SoftCase | MujocoCase | MjxCase, truth: np.ndarray) -> dict[str, Any]:
@@ -262,7 +261,6 @@ def _arguments(p: argparse.ArgumentParser) -> None:
         help="states in which the wrench is compared with the dense one",
     )
     p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="seed of the states")
-    p.add_argument("--rk4", action="store_true", help="fourth-order Runge–Kutta instead of Euler")
 
 
 main = experiment(__spec__.name, __doc__, speed, arguments=_arguments, pinned=True)

@@ -21,7 +21,7 @@ from dexengines.soft import cloud
 from dexengines.soft.cloud import Cloud
 from dexstack.cli.output import table
 from dexstack.process.compilation import jit
-from experiments.harness import Outcome, experiment
+from experiments.harness import Findings, experiment
 from experiments.soft import systems
 from experiments.soft.speed import DT, SCAN, MujocoCase, start, targets
 from experiments.soft.ssdf import ssdf
@@ -125,7 +125,7 @@ def _right(case: dict[str, Any]) -> bool:
     return case["derivative"] <= DERIVATIVE
 
 
-def weights() -> Outcome:
+def weights() -> Findings:
     """Measure weights and top-K points."""
     truth = MujocoCase(False).end()
     cases = []
@@ -164,7 +164,7 @@ def weights() -> Outcome:
             [[p["tilt_deg"], 1e3 * p["spread_m"]] for p in picks],
         ),
     ]
-    return Outcome({"cases": cases, "top": picks, "passed": all(_right(c) for c in cases)}, None, lines)
+    return Findings({"cases": cases, "top": picks, "passed": all(_right(c) for c in cases)}, None, lines)
 
 
 main = experiment(__spec__.name, __doc__, lambda args: weights())
