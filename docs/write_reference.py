@@ -24,6 +24,7 @@ _RUNTIME_TYPES = {"/tf": "TFMessage", "/tf_static": "TFMessage"}
 _CALLS = {
     "create_publisher": "writes",
     "newest": "reads",
+    "kept": "reads",
     "create_service": "offers",
     "create_client": "calls",
 }
