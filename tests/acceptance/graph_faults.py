@@ -180,7 +180,6 @@ class Graph:
                     if self.wait(self.moving, BACK_TIMEOUT / 2):
                         return True
                     self.call("task/restart")
-                return False  # nothing is missing: this machine is too slow
             self._end()
         return False
 

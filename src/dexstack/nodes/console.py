@@ -270,6 +270,7 @@ class ConsoleNode(SceneNode):
             "seconds": state.get("elapsed"),
             "goal": state.get("goal"),
             "goals_reached": state.get("goals_reached"),
+            "drops": state.get("drops"),
             "goal_yaw": state.get("goal_yaw"),
             "yaw": state.get("yaw"),
             "orientation_error_rad": state.get("error"),
@@ -352,7 +353,8 @@ def progress(state: dict[str, Any], health: Health) -> dict[str, str]:
     numbers, mpc = {}, health.values("mpc")
     if "yaw" in state:
         yaw, goal = math.degrees(state["yaw"]), math.degrees(state["goal_yaw"])
-        numbers["time"] = f"{state['elapsed']:.1f} s, {state.get('goals_reached', 0)} reached"
+        drops = f", {state['drops']} dropped" if state.get("drops") else ""
+        numbers["time"] = f"{state['elapsed']:.1f} s, {state.get('goals_reached', 0)} reached{drops}"
         numbers["yaw"] = f"{yaw:+.1f}° of {goal:+.0f}°"
         numbers["error"] = f"{state['error']:.3f} rad, {1e3 * state['position_error']:.0f} mm"
     if "rate_hz" in mpc:

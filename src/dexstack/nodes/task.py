@@ -3,7 +3,8 @@ reached (:class:`~dexstack.tasks.judge.Judge`).
 
 A rollout starts with the first command of the controller: the node then has the simulator reset
 everything to its start (on a robot there is nothing to reset) and publishes the goal again, stamped
-with the start of the rollout. The next goal of the same rollout has the same stamp. A new
+with the start of the rollout. The next goal of the same rollout has the same stamp. Where there is
+something to reset, an object that was dropped or lost is put back after PUT_BACK. A new
 ``goal_yaw``, or a pose published on ``goal_pose``, starts a rollout from the present state; the service
 ``~/restart`` starts one from the start pose. ``task/goal`` carries the current goal, and
 ``rollout/state`` one JSON object::
@@ -16,8 +17,9 @@ with the start of the rollout. The next goal of the same rollout has the same st
     error            geodesic orientation error [rad]
     position_error   [m]
     goals_reached    in this rollout: a task may have one goal, several, or an infinite stream
-    attempt          1, plus one for every further rollout: a new goal, a restart, or a clock that went
-                     backwards with its simulator
+    attempt          1, plus one for every further rollout: a new goal, a restart, an object that was put
+                     back, or a clock that went backwards with its simulator
+    drops            rollouts in this bring-up that ended with the object dropped or lost
 
 ``rollout/error`` carries the orientation error alone [rad], for tools that plot numbers. The service
 ``~/cancel`` ends a rollout: the hand holds its target. Where dexstack_msgs is built, the action
@@ -67,6 +69,8 @@ SERVICE_TIMEOUT = 5.0
 SILENCE = 15.0
 """Wall time without a pose after which the object counts as lost [s]; a restart of the simulator takes
 less."""
+PUT_BACK = 3.0
+"""Wall time after which a simulated object that was dropped or lost is put back [s]."""
 
 
 class TaskNode(SceneNode):
@@ -119,7 +123,10 @@ class TaskNode(SceneNode):
         self.phase = "waiting"
         """See ``rollout/state``."""
         self._attempt = 1
+        self._drops = 0
         self._again = False
+        self._since = math.inf
+        """Time at which the phase began, on the monotonic clock [s]."""
         self._start = math.nan
         self._last: PoseSample | None = None
         self._stated = -math.inf
@@ -131,6 +138,15 @@ class TaskNode(SceneNode):
         if (asked := self._asked_for.take()) is not None:
             goal = self._task.at_pose(asked.pose)
             self._new_goals(lambda: iter([goal]))
+        gone = self.phase in ("dropped", "lost") and time.monotonic() - self._since > PUT_BACK
+        if gone and self._reset is not None:
+            self._restart()
+        if self._again:  # needs no pose: the object may be out of the camera's view
+            self._again = False
+            self._to_start()
+            if self._last is not None:
+                self._publish_state(self._last)
+            return
         pose = self._poses.take()
         if pose is None:
             self._wait_for_pose()
@@ -140,12 +156,9 @@ class TaskNode(SceneNode):
         self._last = pose
         self.time = pose.t
         before = self.phase
-        if self._again:
-            self._again = False
-            self._to_start(pose)
-        elif self.phase == "waiting":
+        if self.phase == "waiting":
             if self._commands.take() is not None:
-                self._to_start(pose)
+                self._to_start()
         elif self.phase == "starting" or (self.phase == "running" and backwards):
             self._attempt += backwards
             self._begin_rollout(pose.t)
@@ -159,7 +172,7 @@ class TaskNode(SceneNode):
         return (
             (WARN if self.phase in ("waiting", *ENDED[1:]) else OK),
             missing or self.phase,
-            {"attempt": self._attempt},
+            {"attempt": self._attempt, "drops": self._drops},
         )
 
     def reach(self, pose: PoseSample, follower: Follower) -> bool:
@@ -213,12 +226,12 @@ class TaskNode(SceneNode):
             self._publish_state(self._last)
 
     def _restart(self) -> None:
-        """In the worker: the next pose starts a rollout from the start pose towards the first goal."""
+        """In the worker: begin a rollout from the start pose towards the first goal."""
         self._aim(self._stream)
         self._attempt += 1
         self._again = True
 
-    def _to_start(self, pose: PoseSample) -> None:
+    def _to_start(self) -> None:
         """Request the reset until it succeeds; the next pose starts the rollout."""
         self.phase = "starting"
         if self._reset is None:
@@ -252,6 +265,7 @@ class TaskNode(SceneNode):
         """End a rollout in which no pose comes any more."""
         if self.phase == "running" and self._last is not None and time.monotonic() - self._heard > SILENCE:
             self.phase = "lost"
+            self._drops += 1
             self._publish_state(self._last)
 
     def _look(self, pose: PoseSample) -> None:
@@ -261,6 +275,7 @@ class TaskNode(SceneNode):
             self._publish_goal(self._start)  # the same stamp: the next goal of the same rollout
         if judge.dropped:
             self.phase = "dropped"
+            self._drops += 1
         elif judge.complete:
             self.phase = "reached"
         elif judge.over or t > self.params(TaskNodeParams).seconds:
@@ -278,6 +293,8 @@ class TaskNode(SceneNode):
 
     def _publish_state(self, pose: PoseSample) -> None:
         self._stated = pose.t
+        if self.phase != self._state.get("phase"):
+            self._since = time.monotonic()
         task, goal = self._task, self._judge.goal
         elapsed = 0.0 if math.isnan(self._start) else pose.t - self._start
         self._state = state = {
@@ -291,6 +308,7 @@ class TaskNode(SceneNode):
             "position_error": task.position_error(pose.pose, goal),
             "goals_reached": len(self._judge.reached_at),
             "attempt": self._attempt,
+            "drops": self._drops,
         }
         self._to_state.publish(String(data=json.dumps(state)))
         self._to_error.publish(Float64(data=state["error"]))

@@ -17,6 +17,7 @@ from harness import HAND, Goal, Pair, call, joint_state, pose_message, turn_of, 
 from rclpy.action import CancelResponse
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
+from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from dexstack.hand.trajectory import FollowParams
@@ -90,6 +91,26 @@ def test_a_rollout_ends_without_a_pose_and_continues_without_commands_and_joint_
         )
     assert scene.node.phase == "running"
     wait_until(lambda: scene.node.phase == "lost", 30, "the end")
+
+
+def test_a_lost_object_is_put_back_in_simulation(pair, monkeypatch):
+    monkeypatch.setattr(task, "SILENCE", 0.5)
+    monkeypatch.setattr(task, "PUT_BACK", 0.5)
+    resets = []
+
+    def reset(request, response):
+        resets.append(request)
+        response.success = True
+        return response
+
+    made = LoneTask(pair(TaskNode, reset_service="simulator/reset", seconds=1000.0))
+    made.peer.create_service(Trigger, "simulator/reset", reset)
+    assert made.node.autostart()
+    wait_until(lambda: made.tick() or made.node.phase == "running", 30, "the rollout")
+    assert len(resets) == 1
+    wait_until(lambda: len(resets) == 2, 30, "the reset without a pose")
+    wait_until(lambda: made.tick() or made.node.phase == "running", 30, "the second rollout")
+    assert made.node.status()[2] == {"attempt": 2, "drops": 1}
 
 
 def begin(scene: LoneTask, action: GoalAction, handle: Goal):
