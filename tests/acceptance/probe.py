@@ -49,14 +49,15 @@ class Probe:
             )
         self._executor = SingleThreadedExecutor(context=self.context)
         self._executor.add_node(self.node)
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._spin)
         self._thread.start()
 
     def _spin(self) -> None:
         with contextlib.suppress(ExternalShutdownException):
-            while self.context.ok():
+            while not self._closing.is_set():
                 with contextlib.suppress(InvalidHandle):  # destroyed while the executor used it
-                    return self._executor.spin()
+                    self._executor.spin_once(0.2)
 
     def _on_report(self, message: DiagnosticArray) -> None:
         for status in message.status:
@@ -79,8 +80,9 @@ class Probe:
         return self.states[-1]["phase"] if self.states else ""
 
     def close(self) -> None:
-        self._executor.shutdown()
+        self._closing.set()
         self._thread.join()
+        self._executor.shutdown()
         self.node.destroy_node()  # otherwise it stays in the domain until it is collected
         self.context.try_shutdown()
 
