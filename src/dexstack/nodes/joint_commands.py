@@ -1,4 +1,9 @@
-"""Commands on ``joint_command``, of one publisher at a time (:mod:`dexstack.hand.arbiter`)."""
+"""Commands on ``joint_command``, of one publisher at a time (:mod:`dexstack.hand.arbiter`).
+
+A message belongs to the publisher that the middleware reports. Releases of ROS 2 that report none
+(Jazzy) leave it to the message: where several nodes publish, its ``header.frame_id`` must be the
+name of one of them, as the planner and the trajectory node set it; all other messages are refused.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +21,7 @@ from dexstack.process.history import JointSample
 
 TOPIC = "joint_command"
 LOOK_UP = 0.2
-"""Time between two searches for the name of an unknown publisher [s]."""
+"""Time between two searches for the names of publishers [s]."""
 
 
 class JointCommands:
@@ -45,16 +50,18 @@ class JointCommands:
         self._messages = node.newest(JointState, TOPIC, STATE, self._read)
         self.arbiter = Arbiter(lease)
         self._names: dict[bytes, str] = {}
+        self._publishing: list[str] = []
+        """Names of the nodes that publish, at the last search."""
         self._looked_up = 0.0
         self._doubted = -math.inf
-        """Time at which commands of unknown publishers were last refused [s]."""
+        """Time at which commands of unknown publishers were refused last [s]."""
 
     def take(self, t: float) -> JointSample | None:
         """Return the newest command since the last call, at time ``t`` [s]; None without one."""
         newest = None
         for message, info in self._messages.take_raw():
-            publisher = _gid(info)
-            if not publisher and self._node.count_publishers(TOPIC) > 1:
+            publisher = _gid(info) or self._signed(message)
+            if publisher is None:
                 self._doubted = t
                 continue
             if not self.arbiter.accept(publisher, rank(self.name(publisher), self._owners), t):
@@ -68,10 +75,9 @@ class JointCommands:
     def conflict(self, t: float) -> str:
         """Return a message that names the owner and the refused publishers; empty without any."""
         if abs(t - self._doubted) <= REMEMBERED:
-            names = ", ".join(sorted(x.node_name for x in self._node.get_publishers_info_by_topic(TOPIC)))
             return (
-                f"{names} publish {TOPIC}, and this release of ROS 2 does not say whose a message is: "
-                "none is followed"
+                f"{', '.join(sorted(self._publishing))} publish {TOPIC}, and this release of ROS 2 does not say "
+                "whose a message is: only those with their node's name in header.frame_id are followed"
             )
         refused = self.arbiter.refused(t)
         if not refused:
@@ -81,15 +87,30 @@ class JointCommands:
 
     def name(self, publisher: Any) -> str:
         """Return the name of the node of a publisher."""
-        if publisher not in self._names and time.monotonic() > self._looked_up + LOOK_UP:
-            self._looked_up = time.monotonic()
-            for info in self._node.get_publishers_info_by_topic(TOPIC):
-                self._names[bytes(info.endpoint_gid)[:16]] = info.node_name
+        if isinstance(publisher, str):
+            return publisher or "an unknown node"
+        if publisher not in self._names:
+            self._look_up()
         return self._names.get(publisher, "an unknown node")
+
+    def _signed(self, message: JointState) -> str | None:
+        """Return the name of the node that a message gives as its sender; None if several nodes publish
+        and it is not that of just one of them."""
+        self._look_up()
+        sender = message.header.frame_id
+        if self._node.count_publishers(TOPIC) < 2:
+            return self._publishing[0] if len(self._publishing) == 1 else sender
+        return sender if self._publishing.count(sender) == 1 else None
+
+    def _look_up(self) -> None:
+        if time.monotonic() > self._looked_up + LOOK_UP:
+            self._looked_up = time.monotonic()
+            found = self._node.get_publishers_info_by_topic(TOPIC)
+            self._publishing = [x.node_name for x in found]
+            self._names |= {bytes(x.endpoint_gid)[:16]: x.node_name for x in found}
 
 
 def _gid(info: dict[str, Any]) -> bytes:
-    """Return the identifier of a message's publisher; the same for all where the middleware does
-    not report it."""
+    """Return the identifier of a message's publisher; empty where the middleware does not report it."""
     gid = info.get("publisher_gid", b"")
     return bytes(gid["data"] if isinstance(gid, dict) else gid)[:16]

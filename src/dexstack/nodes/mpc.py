@@ -152,7 +152,7 @@ class MpcNode(SceneNode):
         reader = ThetaReader(obj.name, robot.name, self.params(MpcParams).step, len(names))
         self._thetas = self.newest(String, THETA_TOPIC, LATCHED, reader)
         self._wait = WaitSet(self, self._contacts)
-        self._command = JointWriter(names, "position")
+        self._command = JointWriter(names, "position", sender=self.get_name())
         self._to_command = self.create_publisher(JointState, "joint_command", COMMAND)
         self._to_prediction = self.create_publisher(MarkerArray, "mpc/prediction", COMMAND)
         self._to_version = self.create_publisher(UInt32, VERSION_TOPIC, LATCHED)

@@ -123,7 +123,7 @@ class TaskNode(SceneNode):
         self.phase = "waiting"
         """See ``rollout/state``."""
         self._attempt = 1
-        self._drops = 0
+        self._fallen = 0
         self._again = False
         self._since = math.inf
         """Time at which the phase began, on the monotonic clock [s]."""
@@ -172,7 +172,7 @@ class TaskNode(SceneNode):
         return (
             (WARN if self.phase in ("waiting", *ENDED[1:]) else OK),
             missing or self.phase,
-            {"attempt": self._attempt, "drops": self._drops},
+            {"attempt": self._attempt, "drops": self._fallen},
         )
 
     def reach(self, pose: PoseSample, follower: Follower) -> bool:
@@ -265,7 +265,7 @@ class TaskNode(SceneNode):
         """End a rollout in which no pose comes any more."""
         if self.phase == "running" and self._last is not None and time.monotonic() - self._heard > SILENCE:
             self.phase = "lost"
-            self._drops += 1
+            self._fallen += 1
             self._publish_state(self._last)
 
     def _look(self, pose: PoseSample) -> None:
@@ -275,7 +275,7 @@ class TaskNode(SceneNode):
             self._publish_goal(self._start)  # the same stamp: the next goal of the same rollout
         if judge.dropped:
             self.phase = "dropped"
-            self._drops += 1
+            self._fallen += 1
         elif judge.complete:
             self.phase = "reached"
         elif judge.over or t > self.params(TaskNodeParams).seconds:
@@ -308,7 +308,7 @@ class TaskNode(SceneNode):
             "position_error": task.position_error(pose.pose, goal),
             "goals_reached": len(self._judge.reached_at),
             "attempt": self._attempt,
-            "drops": self._drops,
+            "drops": self._fallen,
         }
         self._to_state.publish(String(data=json.dumps(state)))
         self._to_error.publish(Float64(data=state["error"]))

@@ -79,7 +79,7 @@ class TrajectoryNode(StackNode):
         self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(names, "position"))
         self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(names, "position"))
         self._wait = WaitSet(self, self._joints)
-        self._command = JointWriter(names, "position")
+        self._command = JointWriter(names, "position", sender=self.get_name())
         self._to_command = self.create_publisher(JointState, "joint_command", COMMAND)
         self._to_state = self.create_publisher(DiagnosticStatus, "joint_trajectory/state", LATCHED)
 

@@ -313,10 +313,15 @@ class JointReader:
 
 
 class JointWriter:
-    """A JointState whose ``fields`` are arrays (N,) that share the message's memory."""
+    """A JointState whose ``fields`` are arrays (N,) that share the message's memory.
 
-    def __init__(self, names: Sequence[str], *fields: str) -> None:
+    Args:
+        sender: name of the publishing node, in ``header.frame_id``.
+    """
+
+    def __init__(self, names: Sequence[str], *fields: str, sender: str = "") -> None:
         self.message = JointState()
+        self.message.header.frame_id = sender
         self.message.name = list(names)
         for field in fields:
             data = array("d", bytes(8 * len(names)))
