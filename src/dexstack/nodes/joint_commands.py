@@ -75,9 +75,10 @@ class JointCommands:
     def conflict(self, t: float) -> str:
         """Return a message that names the owner and the refused publishers; empty without any."""
         if abs(t - self._doubted) <= REMEMBERED:
+            names = ", ".join(sorted(self._publishing))
             return (
-                f"{', '.join(sorted(self._publishing))} publish {TOPIC}, and this release of ROS 2 does not say "
-                "whose a message is: only those with their node's name in header.frame_id are followed"
+                f"{names} publish {TOPIC}, and this release of ROS 2 does not say whose a message is: "
+                "only those with their node's name in header.frame_id are followed"
             )
         refused = self.arbiter.refused(t)
         if not refused:
