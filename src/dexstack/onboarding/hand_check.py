@@ -30,6 +30,8 @@ RESPONSE = 0.05
 """Largest root-mean-square deviation of a joint from the linear response, over the step."""
 TURN = 2.0 * np.pi
 """Largest plausible range of a joint [rad]."""
+STRONGEST = 100.0
+"""Largest plausible force of a stretched finger [N]; a person's presses with about 60 N."""
 TOUCHING = 1e-3
 """Overlap of links that counts as contact [m]."""
 AWAY = np.array([5.0, 0.0, 5.0, 1.0, 0.0, 0.0, 0.0])
@@ -53,7 +55,7 @@ def check_hand(
     Args:
         plants: engines in which the servo's response is simulated.
     """
-    findings = [*masses(hand), *limits(hand)]
+    findings = [*masses(hand), *limits(hand), *strengths(hand)]
     progress("self-contact and reach")
     home, bent = self_contacts(hand)
     if home:
@@ -144,6 +146,16 @@ def limits(hand: HandModel) -> list[str]:
         f"the range of '{name}' is {np.degrees(high - low):.0f}°; are its limits in degrees?"
         for name, low, high in rows
         if high - low > TURN
+    ]
+
+
+def strengths(hand: HandModel) -> list[str]:
+    """Return which fingers are implausibly strong: many files have placeholders for torque limits."""
+    return [
+        f"the finger of '{hand.bodies[tip.body].name}' presses with {force:.0f} N; "
+        "are its joints' effort limits placeholders?"
+        for tip, force in zip(hand.fingertips, finger_forces(hand), strict=True)
+        if force > STRONGEST
     ]
 
 

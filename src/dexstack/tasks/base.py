@@ -95,7 +95,10 @@ def read_world(path: Path) -> World:
     for name, value in document.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ConfigError(f"{path}: '{name}' must be a number, got {value!r}")
-    return World(**{name: float(value) for name, value in document.items()})
+    try:
+        return World(**{name: float(value) for name, value in document.items()})
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
 
 
 class Setup(NamedTuple):

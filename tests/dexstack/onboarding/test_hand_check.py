@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from dexstack.model.hand import load_hand
-from dexstack.onboarding.hand_check import STEP, check_hand, limits, linear_response, masses, response
+from dexstack.onboarding.hand_check import (
+    STEP,
+    check_hand,
+    limits,
+    linear_response,
+    masses,
+    strengths,
+    response,
+)
 
 
 @pytest.fixture(scope="module", params=["right", "leap_right"])
@@ -45,9 +53,10 @@ def spoilt(hand, **changes):
         (lambda h: spoilt(h, inertia=np.diag([1e-9, 1e-9, 1e-5])), "is of no rigid body"),
         (lambda h: spoilt(h, mass=0.0), "'link_2.0' has no mass"),
         (lambda h: replace(h, upper=h.upper * 180 / np.pi), "limits in degrees"),
+        (lambda h: replace(h, effort=100.0 * h.effort), "effort limits placeholders"),
     ],
 )
 def test_what_is_implausible_is_named(spoil, says):
     hand = spoil(load_hand("right"))
-    found = [*masses(hand), *limits(hand)]
+    found = [*masses(hand), *limits(hand), *strengths(hand)]
     assert any(says in finding for finding in found)
