@@ -12,8 +12,8 @@ from dexstack.onboarding.hand_check import (
     limits,
     linear_response,
     masses,
-    strengths,
     response,
+    strengths,
 )
 
 
