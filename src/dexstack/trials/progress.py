@@ -70,7 +70,8 @@ class Progress:
 
     def line(self) -> str:
         """Return one line: trials done, simulated times of those that run, real-time factor of a
-        process, and the time left where no further trial ends before its limit unless others have."""
+        process, and the time left if trials last as long as those that ended, or to their limit if none
+        has; trials that already run longer raise that mean."""
         self._spoke = time.monotonic()
         running = sorted(self._running(), reverse=True)
         text = f"{len(self._ended)} of {self._trials} trials done"
@@ -83,7 +84,9 @@ class Progress:
             return text
         each = self._seconds
         if self._ended:
-            each = sum(t for t, _ in self._ended) / len(self._ended)
+            mean = sum(t for t, _ in self._ended) / len(self._ended)
+            overdue = sum(max(t - mean, 0.0) for t, _ in running)
+            each = min(each, mean + overdue / len(self._ended))
         left = (self._trials - len(self._ended)) * each - sum(min(t, each) for t, _ in running)
         left *= wall / simulated / self._processes
         return f"{text}, real-time factor {simulated / wall:.2g}, about {_in_words(left)} left"

@@ -31,6 +31,14 @@ def test_the_time_left_follows_from_the_trials_that_ended_and_run(tmp_path):
     ), "110 s"
 
 
+def test_a_trial_that_outlasts_the_others_raises_the_estimate(tmp_path):
+    """One of three trials took 10 s, one runs for 30 s: they take 30 s each, and 30 s / 0.1 are left."""
+    seen = Progress(tmp_path, trials=3, seconds=1000.0, processes=1)
+    seen.add(SimpleNamespace(seconds=10.0, wall_s=100.0))
+    noted(tmp_path, "a", 30.0, 300.0)
+    assert seen.line().endswith("about 5 min left")
+
+
 def test_a_clock_notes_at_most_once_a_second_and_leaves_nothing(tmp_path):
     clock, seen = Clock(tmp_path / "trial"), Progress(tmp_path, 1, 2.0, 1)
     for t in (0.5, 0.6, 0.7):
