@@ -8,6 +8,7 @@ where ROS 2 is installed.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import sys
 from collections.abc import Sequence
@@ -60,26 +61,28 @@ def faults(args: argparse.Namespace) -> Findings:
         after = f"{outcome.ended_in} after {1e3 * outcome.seconds:.0f} ms{verdict}"
         note(f"{len(outcomes)}/{len(rows) + len(of_graph)} {outcome.fault}: {after}")
 
-    for name, make in rows.items():
-        add(make(name))
-    if of_graph:
-        from tests.acceptance.graph_faults import graph, moves_on
+    with contextlib.suppress(KeyboardInterrupt):  # the rows that were run are kept
+        for name, make in rows.items():
+            add(make(name))
+        if of_graph:
+            from tests.acceptance.graph_faults import graph, moves_on
 
-        with graph(args.perception) as g:
-            moves = moves_on(g)
-            for name, make_in in of_graph.items():
-                add(make_in(g, name) if moves else FaultResult(name, "not judged", math.nan, math.nan))
-                moves = moves and outcomes[-1].ended_in != NOT_STARTED
+            with graph(args.perception) as g:
+                moves = moves_on(g)
+                for name, make_in in of_graph.items():
+                    add(make_in(g, name) if moves else FaultResult(name, "not judged", math.nan, math.nan))
+                    moves = moves and outcomes[-1].ended_in != NOT_STARTED
     failed = [o.fault for o in outcomes if not o.passed]
     tick = tick_cost()
     results: dict[str, Any] = {
         "checked": len(outcomes),
+        "of": len(rows) + len(of_graph),
         "failed": len(failed),
         "moves_without_fault": moves,
         "worst_s": max((o.seconds for o in outcomes if math.isfinite(o.seconds)), default=math.nan),
         "faults": [asdict(o) for o in outcomes],
         "tick": tick,
-        "passed": moves and not failed,
+        "passed": moves and not failed and len(outcomes) == len(rows) + len(of_graph),
     }
     if args.page is not None:
         with writing(args.page):
