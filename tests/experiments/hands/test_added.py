@@ -52,6 +52,6 @@ def test_the_table_counts(monkeypatch, outcome):
         "shadow": {"refused": "coupled"},
         "orca_right": {"refused": None, "fingers": (3, 4), "succeeded": 9},
     }
-    monkeypatch.setattr(added, "_tried", lambda name, folder, args: {"name": name} | rows[name])
+    monkeypatch.setattr(added, "tried", lambda name, folder, args: {"name": name} | rows[name])
     code, results = outcome(added.main, "--only", *rows)
     assert code == 0 and results["made"] == 1 and results["passed"] and len(results["hands"]) == 2

@@ -55,7 +55,7 @@ def test_times_are_those_to_the_next_goal_and_endless_before_a_drop():
     goal = np.repeat([[0.0], [1.0], [2.0]], [5, 2, 2], axis=0)
     ends = {True: np.inf, False: np.nan}
     for dropped, end in ends.items():
-        left = fit_value._left(t, error, goal, dropped)
+        left = fit_value.time_left(t, error, goal, dropped)
         np.testing.assert_allclose(left, [0.04, 0.02, 0.0, 0.0, 0.02, 0.04, 0.02, end, end], atol=1e-12)
 
 
@@ -85,7 +85,7 @@ def test_a_left_hand_s_trials_are_a_right_one_s_in_a_mirror(tmp_path):
 
 def test_what_depends_on_joints_is_found_in_them(tmp_path, monkeypatch, outcome):
     monkeypatch.setattr(fit_value, "EVERY", 1)
-    monkeypatch.setattr(fit_value, "_left", lambda t, error, goal_WO, dropped: t)
+    monkeypatch.setattr(fit_value, "time_left", lambda t, error, goal_WO, dropped: t)
     rng, saved = np.random.default_rng(2), tmp_path / "v.json"
     for _ in range(8):
         _keep(tmp_path / "kept", "right", 400, False, rng, lambda q: np.exp(1.0 + q[:, 3]))
