@@ -167,13 +167,13 @@ def physical_params(
         sigma: sharpness of the D-SDF [1/√J].
     """
     stiffness, damping = np.asarray(stiffness, float), np.asarray(damping, float)
-    return ModelParams(
-        inertia=jnp.asarray(
-            inertia_scale * np.concatenate([np.full(3, mass), np.diag(inertia)]), jnp.float32
-        ),
-        stiffness=jnp.asarray(stiffness, jnp.float32),
-        cover=jnp.asarray(-np.expm1(-h * stiffness / np.maximum(damping, 1e-9)), jnp.float32),
-        mass=jnp.asarray(mass, jnp.float32),
-        friction=jnp.asarray(friction, jnp.float32),
-        sigma=jnp.asarray(sigma, jnp.float32),
+    fields = ModelParams(
+        inertia=inertia_scale * np.concatenate([np.full(3, mass), np.diag(inertia)]),
+        stiffness=stiffness,
+        cover=-np.expm1(-h * stiffness / np.maximum(damping, 1e-9)),
+        mass=mass,
+        friction=friction,
+        sigma=sigma,
     )
+    # jnp.asarray(x, float32) would compile a conversion for each shape
+    return ModelParams(*(jax.device_put(np.asarray(x, np.float32)) for x in fields))

@@ -247,7 +247,8 @@ class _Builder:
     def graph(self, *robot: NodeDescription, **task: Setting) -> list[NodeDescription]:
         """Return ``robot``, the nodes of hand and camera, with controller, task and console.
 
-        Nodes with slow imports come last, so that they delay no other.
+        The robot's nodes come first, since the slow imports of the planner delay what follows it; the
+        planner, which takes the longest until it is ready, comes next.
         """
         a = self._a
         if a["trajectories"] == "yes":
@@ -257,6 +258,8 @@ class _Builder:
             robot = (self.node("robot_state", **self.hand, **self.object), *robot)
         nodes = [
             *robot,
+            self.node("mpc", XLA_ONE_THREAD, **self.scene, planner=self._planner, theta=a["theta"]),
+            self.node("contact_detector", XLA_ONE_THREAD, **self.scene),
             self.node("task", **self.scene, **self._goal(), seed=a["seed"], **task),
             self.node(
                 "console",
@@ -265,8 +268,6 @@ class _Builder:
                 stay="yes" in (a["stay"], a["monitor"]),
                 ends_run=True,
             ),
-            self.node("mpc", XLA_ONE_THREAD, **self.scene, planner=self._planner, theta=a["theta"]),
-            self.node("contact_detector", XLA_ONE_THREAD, **self.scene),
         ]
         if a["learn"] == "yes":
             nodes.append(self._learner())

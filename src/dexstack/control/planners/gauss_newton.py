@@ -288,7 +288,7 @@ class Mpc(LocalPlanner):
         vector = self._tunables.pack(self._tunable())
         if vector is None:
             raise ValueError("θ or weights differ in structure from those at construction")
-        self._tunable_vector = jnp.asarray(vector)
+        self._tunable_vector = jax.device_put(vector)  # compiles nothing, unlike jnp.asarray
 
     # --- traced -----------------------------------------------------------------------------------
 
