@@ -150,9 +150,14 @@ def discovery_range(discovery: str, part: str) -> str:
     return os.environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST" if part == "all" else "SUBNET")
 
 
+def middleware(file: str) -> dict[str, str]:
+    """Return the environment of nodes with the profiles of Fast DDS in a file of ``config/``."""
+    return {"FASTDDS_DEFAULT_PROFILES_FILE": str(share_dir() / "config" / file)}
+
+
 def picture_environment() -> dict[str, str]:
     """Return the environment of nodes that send or receive pictures (see ``config/fastdds.xml``)."""
-    return {**ONE_THREAD, "FASTDDS_DEFAULT_PROFILES_FILE": str(share_dir() / "config" / "fastdds.xml")}
+    return {**ONE_THREAD, **middleware("fastdds.xml")}
 
 
 class _Builder:
@@ -224,7 +229,7 @@ class _Builder:
             parameters={**self.from_files(name), **parameters, **sim_time},
             namespace=self._namespace,
             remappings=(("/clock", f"{self._namespace}/clock"),) if self._namespace else (),
-            environment=environment,
+            environment={**middleware("discovery.xml"), **environment},
             respawn=self._a["respawn"] == "yes",
             ends_run=ends_run,
         )
