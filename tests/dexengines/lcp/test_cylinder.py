@@ -163,6 +163,7 @@ def test_a_leaning_cylinder_falls_to_the_side_of_its_centre(lean):
     assert abs(upright) == pytest.approx(1.0 if lean < 0.59 else 0.0, abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OTHERS)
 def test_derivatives_through_an_impact(name, compare_derivatives):
     rng, compared = np.random.default_rng(7), 0

@@ -20,7 +20,7 @@ def emulated(*arguments: str, hand: tuple[str, ...] = ()) -> tuple[str, ...]:
     ("arguments", "serial", "identity"),
     [
         (("--hand", "right"), "EMU00001", "EMU00001, right, hardware 0x0402"),
-        (LEAP, "LEAP_EMULATED", "LEAP_EMULATED, 16 motors XC330-M288"),
+        pytest.param(*(LEAP, "LEAP_EMULATED", "LEAP_EMULATED, 16 motors XC330-M288"), marks=pytest.mark.slow),
     ],
     ids=["allegro", "leap"],
 )
