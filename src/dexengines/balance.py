@@ -135,6 +135,9 @@ class Balance:
     """
 
     def __init__(self, model: mujoco.MjModel, sight: Sight) -> None:
+        from scipy.optimize import nnls  # takes 0.3 s: not where it is not used, and not during a step
+
+        self._nnls = nnls
         self._model, self._sight, self._length = model, sight, sight.length
         self._gravity = max(float(np.linalg.norm(model.opt.gravity)), 1.0)
         self.begin()
@@ -305,8 +308,6 @@ class Balance:
     def _unexplained(self, check: Check, wanted: np.ndarray, held: float = 1.0) -> np.ndarray:
         """Return the part (r,) of an impulse that no contact forces explain, if a share ``held`` of
         the friction coefficients counts."""
-        from scipy.optimize import nnls  # takes long to import
-
         polygons = _polygon(np.array([t.normal for t in check.touches]))
         forces, moments, of = [], [], []
         for k, (t, slide) in enumerate(zip(check.touches, check.sliding, strict=True)):
@@ -325,7 +326,7 @@ class Balance:
             sign = (bodies[:, 1] == b).astype(float) - (bodies[:, 0] == b)
             turn = cross(point - centre, force) + self._length[b] * moment
             A[part] = rows @ (sign[:, None] * np.hstack([force, turn])).T
-        return wanted - A @ nnls(A, wanted)[0]
+        return wanted - A @ self._nnls(A, wanted)[0]
 
     def _left_equilibrium(self, d: mujoco.MjData) -> str:
         """Return a sentence on a body that has left the place where it was in equilibrium."""

@@ -14,6 +14,9 @@ from dexstack.graph.modes import MODES, NodeDescription
 if TYPE_CHECKING:
     from dexstack.hand.trajectory import Waypoints
 
+TORQUE_WITHIN = 30.0
+"""Longest wait for the torque of a simulated hand [s]."""
+
 
 def play(
     mode: str,
@@ -48,7 +51,9 @@ def play(
         raise ConfigError(f"{bag} exists already; give another folder with --results")
     motion = make_motion()
     write_waypoints(file, motion)
-    played = {"motion": str(file), "heard_on": "object_pose", **tolerances}
+    # a simulated hand needs no person to enable it; where its servo turned off, none will
+    torque_within = 0.0 if mode == "hardware" else TORQUE_WITHIN
+    played = {"motion": str(file), "heard_on": "object_pose", "torque_within": torque_within, **tolerances}
     for k, n in enumerate(nodes):
         if n.name == "trajectory":
             nodes[k] = replace(n, parameters={**n.parameters, **played}, ends_run=True, respawn=False)

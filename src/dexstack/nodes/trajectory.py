@@ -12,7 +12,7 @@ and consent apply as to every command.
 With the parameter ``motion`` the node plays one from a file and ends. It waits until the hand has
 torque, on hardware therefore until a person enables it, and until ``heard_on`` has a subscriber,
 since programs that start together take seconds to find each other. Until then it commands the
-joints to stay.
+joints to stay. A hand without torque for ``torque_within`` ends the motion as failed.
 """
 
 from __future__ import annotations
@@ -61,6 +61,9 @@ class TrajectoryParams:
         "",
         "topic that needs a subscriber before the file's motion begins, for at most 10 s; empty: at once",
     )
+    torque_within: float = param(
+        0.0, "longest time without torque before the file's motion begins [s]; 0: no limit", 0.0, 3600.0
+    )
 
 
 class TrajectoryNode(StackNode):
@@ -95,6 +98,7 @@ class TrajectoryNode(StackNode):
         self._commanded = -np.inf
         file = self.params(TrajectoryParams).motion
         self._torque_since = np.inf
+        self._limp_since = np.inf
         self._from_file = (
             Request(0.0, read_waypoints(pathlib.Path(file)), asker=_EndsNode(self)) if file else None
         )
@@ -162,9 +166,15 @@ class TrajectoryNode(StackNode):
     def _stay_until_ready(self, seen: JointSample) -> Request | None:
         """Return the motion of the file once the servo is on and ``heard_on`` has a subscriber; until
         then command the measured angles, because the servo needs a command to turn on."""
-        now = time.monotonic()
+        now, params = time.monotonic(), self.params(TrajectoryParams)
         self._torque_since = np.inf if seen.limp else min(self._torque_since, now)
-        topic = self.params(TrajectoryParams).heard_on
+        self._limp_since = min(self._limp_since, now) if seen.limp else np.inf
+        if 0.0 < params.torque_within <= now - self._limp_since:
+            asked, self._from_file = self._from_file, None
+            why = f"no torque for {params.torque_within:g} s; the log of the node hand says why"
+            asked.asker.ended(Phase.FAILED, why)
+            return None
+        topic = params.heard_on
         if now >= self._torque_since and (
             not topic or self.count_subscribers(topic) or now - self._torque_since >= UNHEARD
         ):

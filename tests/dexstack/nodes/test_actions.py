@@ -20,7 +20,7 @@ from std_msgs.msg import Header
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from dexstack.hand.trajectory import FollowParams
+from dexstack.hand.trajectory import FollowParams, Waypoints, write_waypoints
 from dexstack.nodes import task
 from dexstack.nodes.goal_action import GoalAction
 from dexstack.nodes.task import TaskNode
@@ -354,3 +354,16 @@ def test_trajectories_on_the_topic_are_played_replaced_cancelled_or_refused(hand
         wait_until(lambda f=found: hand.tick() or f(), 60, f"'{phase}', not {states}")
         if phase == "done":
             np.testing.assert_allclose(hand.q, THERE, atol=0.05)
+
+
+def test_a_motion_from_a_file_fails_where_the_hand_stays_limp(pair, tmp_path, capsys):
+    file = tmp_path / "motion.npz"
+    times, positions = np.array([0.0, 1.0]), np.array([HAND.home, THERE])
+    write_waypoints(file, Waypoints(HAND.joint_names, times, positions))
+    node, peer = pair(TrajectoryNode, motion=str(file), torque_within=0.5)
+    to_joints = peer.create_publisher(JointState, "joint_states", 10)
+    assert node.autostart()
+    state = joint_state(1.0, position=HAND.home, effort=np.zeros(16))
+    wait_until(lambda: to_joints.publish(state) or node.ended.is_set(), 60, "the end")
+    assert node.exit_code == 1
+    assert "the motion is failed: no torque for 0.5 s" in capsys.readouterr().out

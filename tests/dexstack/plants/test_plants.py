@@ -1,5 +1,7 @@
 """The same hand, object and checks in every plant."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -52,6 +54,33 @@ def test_the_cube_rests_on_the_palm_of_a_hand_that_holds_its_pose(plant):
     np.testing.assert_allclose(plant.pose_WO[:3], settled[:3], atol=5e-4)
     assert np.linalg.norm(plant.twist_WO[:3]) < 0.002
     np.testing.assert_allclose(plant.joint_position, hand.home, atol=0.05)
+
+
+ONE_SECOND = """
+import sys
+import numpy as np
+from dexstack.model.hand import load_hand
+from dexstack.model.objects import load_object
+from dexstack.plants import make_plant
+plant = make_plant(sys.argv[1], load_hand(), load_object("cube"))
+plant.reset(load_hand().home, load_object("cube").start("allegro").pose_WO)
+plant.step(np.zeros(16))
+before = set(sys.modules)
+for _ in range(round(1.0 / plant.dt)):
+    plant.step(np.zeros(16))
+print(*sorted(set(sys.modules) - before))
+"""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name == "mujoco" else [pytest.mark.slow]) for name in PLANTS]
+)
+def test_steps_import_no_module(name):
+    """An import may take longer than a hand waits for joint angles."""
+    done = subprocess.run(
+        [sys.executable, "-c", ONE_SECOND, name], capture_output=True, text=True, timeout=600, check=True
+    )
+    assert not done.stdout.split()
 
 
 def test_the_same_torques_give_the_same_states(plant):
