@@ -150,6 +150,7 @@ def test_an_own_planner_gets_every_live_parameter(file):
     assert loop.supervisor.planner.weights is weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
 def test_an_own_model_closes_the_loop(path):
     short = ("horizon", 2), ("iterations", 1), ("contact_set", "propagated")

@@ -43,7 +43,7 @@ def last(states):
     return type(states)(*(column[-1] for column in states))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ("mujoco", "lcp", pytest.param("soft", marks=pytest.mark.slow)))
 def test_forces_on_a_box_at_rest_bear_its_weight(engine):
     scene, state = after(REST, engine, 1.0)
     (force,) = on("box", scene.contacts(state)).values()

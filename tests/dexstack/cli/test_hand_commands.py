@@ -37,8 +37,8 @@ def test_commissioning_passes_every_layer_and_is_kept(dexstack, tmp_path, argume
 @pytest.mark.parametrize(
     ("wiring", "name"),
     [
-        ("--motor-gain " + "-1 " * 16, "is inverted"),
-        ("--encoder-order 1 0 2 3", "index and middle are swapped"),
+        pytest.param("--motor-gain " + "-1 " * 16, "is inverted", marks=pytest.mark.slow),
+        pytest.param("--encoder-order 1 0 2 3", "index and middle are swapped", marks=pytest.mark.slow),
         ("--swapped-angle-bytes", "bytes of the angles are swapped"),
     ],
 )
@@ -102,7 +102,9 @@ def test_it_stops_at_the_first_broken_layer_and_names_the_remedy(dexstack, argum
 
 
 @pytest.mark.parametrize(
-    ("hand", "serial"), [((), "EMU00001"), (LEAP, "LEAP_EMULATED")], ids=["allegro", "leap"]
+    ("hand", "serial"),
+    [((), "EMU00001"), pytest.param(LEAP, "LEAP_EMULATED", marks=pytest.mark.slow)],
+    ids=["allegro", "leap"],
 )
 def test_zero_offsets_are_measured_at_the_stops_and_kept(dexstack, tmp_path, hand, serial):
     offsets = np.linspace(-0.2, 0.2, 16)

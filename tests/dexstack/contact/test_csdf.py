@@ -103,7 +103,7 @@ def test_where_every_plane_ties_the_smoothing_bound_is_tight_and_nothing_is_nan(
     assert float(plane_distance(jnp.zeros(3), *cube)) == pytest.approx(-0.028 + np.log(6) / SIGMA, abs=1e-12)
 
 
-@pytest.mark.parametrize("sigma", [SIGMA, 500.0])
+@pytest.mark.parametrize("sigma", [SIGMA, pytest.param(500.0, marks=pytest.mark.slow)])
 def test_gradients_equal_finite_differences(case, sigma):
     mesh, planes = case
     points = np.concatenate([outside(mesh, 60), inside(mesh, 60)])

@@ -64,7 +64,11 @@ def loose(resting):
     return Present(resting.pose_WO, resting.q, empty_contacts(12))
 
 
-@pytest.mark.parametrize("rule", [PropagatedContacts(), FrozenContacts()], ids=["propagated", "frozen"])
+@pytest.mark.parametrize(
+    "rule",
+    [PropagatedContacts(), pytest.param(FrozenContacts(), marks=pytest.mark.slow)],
+    ids=["propagated", "frozen"],
+)
 def test_slopes_are_those_of_the_rollout(rule, resting, grasp, x64):
     """All of ∂(displacement)/∂U against central differences, with one joint commanded beyond its limit."""
     limits = [

@@ -297,7 +297,9 @@ def test_the_implicit_model_minimises_its_energy(grasps):
         assert relative_error(problem, b, short, dq) < 0.25
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", ["implicit", *(pytest.param(n, marks=pytest.mark.slow) for n in NAMES if n != "implicit")]
+)
 def test_sensitivities_are_the_slopes_of_the_step(name, grasps):
     """∂dq/∂b and ∂dq/∂φ against central differences of the solved step; the step sizes stay on one
     side of every kink."""

@@ -49,8 +49,8 @@ def cases():
         case(right, "right, cube"),
         case(leap, "leap, cube", marks=pytest.mark.slow),
         case(left, "left, stick", marks=pytest.mark.slow),
-        case(right, "two parts", parts),
-        case(BALLS, "balls"),
+        case(right, "two parts", parts, marks=pytest.mark.slow),
+        case(BALLS, "balls", marks=pytest.mark.slow),
     ]
 
 

@@ -50,6 +50,7 @@ def test_a_convex_mesh_is_its_own_part():
         assert len(obj.parts) == 1 and obj.parts[0].vertices is obj.surface.vertices
 
 
+@pytest.mark.slow
 def test_the_parts_are_convex_and_the_ring_within_the_stated_error(ring):
     planes = plane_sets(ring.parts, DetectorParams.num_planes)
     skin, _ = trimesh.sample.sample_surface(ring.mesh, 4000, seed=0)

@@ -54,7 +54,7 @@ def test_the_limit_of_the_push_grows_by_the_weight_in_the_direction_of_gravity_g
 
 
 @pytest.mark.parametrize(
-    "seed", [0, 1, 5, *(pytest.param(k, marks=pytest.mark.slow) for k in (2, 3, 4, 1131))]
+    "seed", [1, *(pytest.param(k, marks=pytest.mark.slow) for k in (0, 2, 3, 4, 5, 1131))]
 )
 def test_random_good_hands_pass(seed):
     hand = random_hand(seed)
@@ -68,7 +68,9 @@ def test_random_good_hands_pass(seed):
     assert np.median(np.abs(friction - hand.params.dry_friction)) < 0.015
 
 
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize(
+    "name", [*list(WRONG)[:4], *(pytest.param(name, marks=pytest.mark.slow) for name in list(WRONG)[4:])]
+)
 def test_wrong_wirings_are_named_before_5_degrees_of_motion(name):
     outcome, missing = wrong_trial(name, seed=1)
     assert not missing, outcome

@@ -34,7 +34,7 @@ def commissioned(announced=None, **faults):
         assert not travelled or np.degrees(np.ptp(travelled, axis=0)).max() < SPAN
 
 
-@pytest.mark.parametrize("noise", [0.0, 5e-4])
+@pytest.mark.parametrize("noise", [pytest.param(0.0, marks=pytest.mark.slow), 5e-4])
 def test_a_good_hand_passes(noise):
     results, on = commissioned(encoder_noise=noise)
     assert [r.joint for r in results] == list(range(16)) and on.set()["over_limit"] == 0
@@ -59,7 +59,10 @@ MISWIRED = {
 }
 
 
-@pytest.mark.parametrize("name", MISWIRED)
+@pytest.mark.parametrize(
+    "name",
+    [*list(MISWIRED)[:2], *(pytest.param(name, marks=pytest.mark.slow) for name in list(MISWIRED)[2:])],
+)
 def test_a_wrong_hand_is_called_by_its_name(name):
     with pytest.raises(Miswired, match=name) as caught:
         commissioned(**MISWIRED[name])
@@ -93,7 +96,14 @@ def test_zero_offsets_are_measured(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("joints", "found"), [((0, 1), True), ((12, 14), True), ((4, 6), True), ((2, 3), False), ((1, 5), False)]
+    ("joints", "found"),
+    [
+        ((0, 1), True),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (((12, 14), True), ((4, 6), True), ((2, 3), False), ((1, 5), False))
+        ),
+    ],
 )
 def test_swapped_numbers_obey_and_are_found_at_the_stops_or_by_a_person(joints, found):
     """Each obeys its torque, so that motion does not reveal it; their stops do where they differ.

@@ -50,27 +50,35 @@ def wave(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("truth", "names", "size", "errors"),
+    ("truth", "names", "size", "seconds", "errors"),
     [
         (
             {"torque": 0.75, "joint_damping": 1.3, "joint_friction": 0.012, "mass": 1.5, "delay": 0.008},
             (),
             0.15,
+            25.0,
             {"torque": 0.015, "joint_damping": 0.039, "joint_friction": 0.0024, "mass": 0.15, "delay": 0.002},
         ),
-        ({"com_x": -0.006, "com_y": 0.004}, ("com_x", "com_y", "delay"), 0.3, {"com_x": 2e-3, "com_y": 2e-3}),
+        (
+            {"com_x": -0.006, "com_y": 0.004},
+            ("com_x", "com_y", "delay"),
+            0.3,
+            12.0,
+            {"com_x": 2e-3, "com_y": 2e-3},
+        ),
         (
             {"joint_armature": 3e-4, "contact_stiffness": 0.4},
             ("joint_armature", "contact_stiffness", "delay"),
             0.3,
+            25.0,
             {"joint_armature": 3e-5, "contact_stiffness": 0.12},
         ),
     ],
     ids=["motors, friction and delay", "centre of mass", "armature and stiffness"],
 )
-def test_a_world_is_recovered(palm, truth, names, size, errors):
+def test_a_world_is_recovered(palm, truth, names, size, seconds, errors):
     actual = World(**{name: value for name, value in truth.items() if name != "delay"})
-    recording, said = wave(*palm, actual, 25.0, truth.get("delay", 0.0), size), []
+    recording, said = wave(*palm, actual, seconds, truth.get("delay", 0.0), size), []
     fit = identify(*palm, recording, chosen(names), most=60, say=said.append)
     found = dict(zip((u.name for u in fit.unknowns), values(fit.unknowns, fit.x), strict=True))
     for name, error in errors.items():
@@ -86,7 +94,7 @@ def test_a_world_is_recovered_through_rollouts_of_its_own_plant(palm):
     """Fitted rollouts of another plant predict held-out windows worse."""
     plant = "hydroelastic"
     truth, unknowns = World(mass=1.5, friction=0.6), chosen(("mass", "friction", "delay"))
-    recording = wave(*palm, truth, 15.0, size=0.3, plant=plant)
+    recording = wave(*palm, truth, 8.0, size=0.3, plant=plant)
     own, other = (
         identify(*palm, recording, unknowns, most=30, plant=Simulated(name)) for name in (plant, "mujoco")
     )

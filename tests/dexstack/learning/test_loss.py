@@ -105,6 +105,7 @@ def test_a_known_theta_is_recovered(resting, starts):
         )
 
 
+@pytest.mark.slow
 def test_updates_compile_once_and_continue_from_the_last(resting, starts, learner, compilations):
     theta = learner.theta
     data = shown(resting, starts, "dsdf", scaled(theta, inertia=2.0))

@@ -37,6 +37,7 @@ def rollout(loop):
     return collect(loop, 1, 7, first_goal=2)
 
 
+@pytest.mark.slow
 def test_a_rollout_equals_the_trial_of_its_goal_and_seed(loop, rollout):
     """With planner, supervisor, latency and sensor."""
     data, recordings, trials = rollout

@@ -63,7 +63,9 @@ def test_files_that_do_not_fit_the_fingers_are_rejected_in_one_sentence(old, new
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("chains", [(4, 4, 4, 4), (3, 3, 3), (2, 4, 3), (1,)])
+@pytest.mark.parametrize(
+    "chains", [(2, 4, 3), *(pytest.param(c, marks=pytest.mark.slow) for c in ((4, 4, 4, 4), (3, 3, 3), (1,)))]
+)
 def test_the_implicit_model_inverts_the_matrix_of_unequal_chains(chains, x64):
     """∂dq/∂b = H⁻¹ with H = Q + Jᵀ diag(k σ(−s/ε)) J, which has blocks of the object and each chain."""
     rng, n, each, p = np.random.default_rng(1), sum(chains), FRICTION_DIRECTIONS, PlannerParams()

@@ -89,6 +89,7 @@ def test_only_narrow_followers_narrow_their_leader(hand, tmp_path):
     assert (narrow.lower[k], narrow.upper[k]) == pytest.approx((-0.5, 0.7))
 
 
+@pytest.mark.slow
 def test_bodies_and_jacobians_equal_mujocos(hand, x64):
     tree, model = hand.kinematics(), build_scene(hand, None).compile()
     layout, tips = JointLayout(model), jax.jit(lambda q: tree.fingertips(tree.poses(q)))

@@ -128,6 +128,7 @@ def test_the_floor_bears_the_lowest_corners(scene):
         )
 
 
+@pytest.mark.slow
 def test_it_holds_at_the_goal_and_regrasps_when_stuck(loop, monkeypatch):
     """At a reached goal the balls stay; towards an unreachable one, high in the air, they release and
     return."""

@@ -105,8 +105,19 @@ def test_unknown_controllers_are_refused_before_anything_runs(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_the_quick_protocol_runs(tmp_path):
+    """The command in the guide."""
     assert (
-        main(["judge", "tasks", "--quick", "--results", str(tmp_path), "--json", str(tmp_path / "a.json")])
+        main(
+            [
+                "judge",
+                "gauss_newton",
+                "--quick",
+                "--results",
+                str(tmp_path),
+                "--json",
+                str(tmp_path / "a.json"),
+            ]
+        )
         == 0
     )
     cells = json.loads((tmp_path / "a.json").read_text())["results"]["cells"]

@@ -30,6 +30,7 @@ def test_one_limit_decides(monkeypatch, outcome):
     assert suite.main(argv) == 1
 
 
+@pytest.mark.slow
 def test_a_foreign_model_runs_or_is_rejected_by_name(tmp_path, monkeypatch, capsys, outcome):
     monkeypatch.setattr(foreign, "FILES", {"free": "free.xml", "ball": "ball.xml", "broken": "broken.xml"})
     (tmp_path / "free.xml").write_text(PENDULUM.format(joint=""))

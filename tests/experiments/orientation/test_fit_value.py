@@ -83,6 +83,7 @@ def test_a_left_hand_s_trials_are_a_right_one_s_in_a_mirror(tmp_path):
     np.testing.assert_allclose(*angles, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_what_depends_on_joints_is_found_in_them(tmp_path, monkeypatch, outcome):
     monkeypatch.setattr(fit_value, "EVERY", 1)
     monkeypatch.setattr(fit_value, "time_left", lambda t, error, goal_WO, dropped: t)
