@@ -79,13 +79,21 @@ def fault(command: str) -> str:
     return f"there is no {', '.join(unknown)}" if unknown else ""
 
 
+def starts_a_graph(shown: list[tuple[str, str]]) -> bool:
+    return any("dexstack up" in text for _, text in shown)
+
+
+IN_REAL_TIME = pytest.mark.flaky(reruns=2)
+"""Of pages with a graph, in which a turn may take longer than its task allows."""
+
+
 def run_blocks(page: Path, folder: Path, *languages: str) -> None:
     """Run the command blocks of a page in a folder.
 
     Blocks of other languages whose first line is a comment with a file name become that file.
     """
     shown = blocks(page, *languages)
-    if any("dexstack up" in text for _, text in shown) and importlib.util.find_spec("rclpy") is None:
+    if starts_a_graph(shown) and importlib.util.find_spec("rclpy") is None:
         pytest.skip("a graph needs rclpy")
     programs = folder / "bin"
     programs.mkdir()
@@ -124,8 +132,14 @@ def test_quick_command_blocks_run(page, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.flaky(reruns=2)  # in real time: a turn may take longer than its task allows
-@pytest.mark.parametrize("page", [page for page in GUIDE if blocks(page, "sh")], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.stem, marks=IN_REAL_TIME if starts_a_graph(blocks(page, "sh")) else [])
+        for page in GUIDE
+        if blocks(page, "sh")
+    ],
+)
 def test_all_command_blocks_run(page, tmp_path):
     run_blocks(page, tmp_path, "bash", "sh")
 

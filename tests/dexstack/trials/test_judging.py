@@ -84,7 +84,7 @@ def test_the_packaged_protocol_covers_what_its_names_say():
 
 def test_a_protocol_gives_table_and_page_and_is_resumed(tmp_path):
     (tmp_path / "protocol.yaml").write_text(SHORT)
-    command = ["judge", "gauss_newton", "--protocol", str(tmp_path / "protocol.yaml")]
+    command = ["judge", "tasks", "--protocol", str(tmp_path / "protocol.yaml")]
     command += ["--results", str(tmp_path / "out"), "--json", str(tmp_path / "out.json")]
     found = []
     for _ in range(2):
