@@ -126,7 +126,7 @@ class HandEnv(gymnasium.Env):
         limits = (np.full(len(x), s) if scaled else x for x, s in ((self._lower, -1.0), (self._upper, 1.0)))
         self.action_space = gymnasium.spaces.Box(*limits, dtype=np.float64)
         rest, pose_WO = self.simulation.setup.rest, self.simulation.setup.start.pose_WO
-        size = len(self._stack.add(PolicySight(0.0, rest, pose_WO, pose_WO, rest)))
+        size = len(self._stack.add(PolicySight(0.0, rest, pose_WO, pose_WO, rest, rest)))
         self.observation_space: gymnasium.Space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)
         if self.options.picture:
             picture = gymnasium.spaces.Box(0, 255, (*self.options.picture, 3), np.uint8)
@@ -166,6 +166,7 @@ class HandEnv(gymnasium.Env):
         self._sights: Iterator[Sight] = self._rollout.sights()
         self._stack.reset()
         self._target = np.array(self.simulation.setup.rest, float)
+        self._action = np.zeros(len(self._target))
         self._reached = 0
         self._sight = next(self._sights, None)
         if self._sight is None:
@@ -176,7 +177,8 @@ class HandEnv(gymnasium.Env):
     def step(self, action: np.ndarray) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Send joint targets and advance to the next pose."""
         assert self._sight is not None, "call reset first"
-        self._target = self.mapping.target(np.asarray(action, float), self._target, self._lower, self._upper)
+        self._action = np.array(action, float)
+        self._target = self.mapping.target(self._action, self._target, self._lower, self._upper)
         latency = self.simulation.timing.latency
         self._rollout.command(self._target, self._sight.t + latency)
         following, judge = next(self._sights, None), self._rollout.judge
@@ -217,7 +219,7 @@ class HandEnv(gymnasium.Env):
         assert self._sight is not None
         t, sample, _ = self._sight
         goal_WO = self.task.nearest(sample.pose_WO, self._rollout.judge.goal.pose_WO)
-        now = PolicySight(t, sample.q_now, sample.pose_WO, goal_WO, self._target)
+        now = PolicySight(t, sample.q_now, sample.pose_WO, goal_WO, self._target, self._action)
         features = self._stack.add(now).astype(np.float32)
         if not self.options.picture:
             return features

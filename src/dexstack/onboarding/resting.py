@@ -4,8 +4,9 @@
 the palm and the share of random poses in which a fingertip is above the side's rectangle.
 
 **Forward** (world x) is the direction of the fingers without the thumb at zero angles, level with
-the palm. Where they point up, as in a claw, it is the direction from the last finger's knuckle to
-the others'. Within :data:`SNAP` of an axis of the palm frame it is this axis.
+the palm. In a claw it is the direction from the last finger's knuckle to the others': where they
+point up, or the last finger points away from them. Within :data:`SNAP` of an axis of the palm frame
+it is this axis.
 
 **Home** leaves a cylinder free over a point c on the palm, as wide as possible of :data:`WIDTHS`
 (:data:`~dexstack.onboarding.reaching.TALL` high). The fingertips stand next to it,
@@ -43,6 +44,8 @@ WIDTHS = (0.040, 0.034, 0.028, 0.022)
 """Radii of the free space [m]; the first is that of a turning cube of 56 mm."""
 NEAR, SPREAD = 0.006, 0.02
 """[m]"""
+OPPOSED = -0.7
+"""Largest cosine between the directions of the stretched last finger and of the others in a claw."""
 SNAP = np.cos(np.radians(20.0))
 ALWAYS = 0.9
 """Share of random poses in which links overlap that do not collide: their shapes are coarse."""
@@ -167,9 +170,12 @@ def _mounted(hand: HandModel, up: np.ndarray | None, forward: np.ndarray | None)
     figure = Figure(replace(hand, p_WP=np.zeros(3), quat_WP=np.array([1.0, 0.0, 0.0, 0.0])))
     nhat = _up(figure) if up is None else up / np.linalg.norm(up)
     knuckles = figure.knuckles()
-    reach = (figure.tips(figure.stretched()) - knuckles)[: max(len(knuckles) - 1, 1)].mean(axis=0)
+    reaches = figure.tips(figure.stretched()) - knuckles
+    reach = reaches[: max(len(knuckles) - 1, 1)].mean(axis=0)
     level = reach - nhat * (nhat @ reach)
-    claw = bool(np.linalg.norm(level) < 0.5 * np.linalg.norm(reach))
+    lengths = np.linalg.norm(reaches[-1]) * np.linalg.norm(level)
+    opposed = len(knuckles) > 1 and bool(reaches[-1] @ level < OPPOSED * lengths)
+    claw = opposed or bool(np.linalg.norm(level) < 0.5 * np.linalg.norm(reach))
     if claw:
         level = knuckles[:-1].mean(axis=0) - knuckles[-1] if len(knuckles) > 1 else np.roll(nhat, 1)
     if forward is not None:

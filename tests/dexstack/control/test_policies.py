@@ -24,6 +24,7 @@ from dexstack.model.objects import load_object
 HAND = load_hand("right")
 POSE = np.array([0.01, 0.0, 0.04, 1.0, 0.0, 0.0, 0.0])
 TURNED = np.array([0.01, 0.0, 0.04, np.cos(0.3), 0.0, 0.0, np.sin(0.3)])
+ZEROS = np.zeros(16)
 
 
 def write_policy(folder: Path, weights, bias, **mapping) -> Path:
@@ -55,7 +56,7 @@ def observation(t=0.0, q=None, pose_WO=POSE):
 
 def test_the_relative_rotation_turns_the_object_to_the_goal():
     """R_WO R_OG = R_WG for the quaternion, and the vector's norm is the angle."""
-    sight = Sight(0.0, HAND.home, TURNED, POSE, HAND.home)
+    sight = Sight(0.0, HAND.home, TURNED, POSE, HAND.home, ZEROS)
     stack = FeatureStack(["relative_quaternion", "relative_rotation_vector"], HAND.lower, HAND.upper)
     seen = stack.add(sight)
     np.testing.assert_allclose(quaternion_product(TURNED[3:], seen[:4]), POSE[3:], atol=1e-12)
@@ -64,15 +65,29 @@ def test_the_relative_rotation_turns_the_object_to_the_goal():
 
 def test_velocities_are_differences_and_history_starts_with_the_first_moment():
     stack = FeatureStack(["q", "qd"], HAND.lower, HAND.upper, history=2)
-    first = stack.add(Sight(1.0, np.zeros(16), POSE, POSE, HAND.home))
+    first = stack.add(Sight(1.0, np.zeros(16), POSE, POSE, HAND.home, ZEROS))
     np.testing.assert_array_equal(first, 0.0)
-    second = stack.add(Sight(1.5, np.ones(16), POSE, POSE, HAND.home))
+    second = stack.add(Sight(1.5, np.ones(16), POSE, POSE, HAND.home, ZEROS))
     np.testing.assert_allclose(second, np.repeat([0.0, 0.0, 1.0, 2.0], 16))
+
+
+def test_velocities_of_the_object_and_the_phase_of_a_known_motion():
+    """A turn of 0.6 rad about z and 10 mm along x in 0.5 s, a quarter of the phase's period."""
+    names = ["linear_velocity", "angular_velocity", "phase", "last_action", "relative_quaternion_W"]
+    stack = FeatureStack(names, HAND.lower, HAND.upper, phase_period=2.0)
+    first = stack.add(Sight(3.0, HAND.home, POSE, POSE, HAND.home, ZEROS))
+    np.testing.assert_allclose(first, [*[0.0] * 6, 0.0, 1.0, *[0.0] * 16, 1.0, 0.0, 0.0, 0.0], atol=1e-12)
+    moved = TURNED + np.array([0.01, *[0.0] * 6])
+    seen = stack.add(Sight(3.5, HAND.home, moved, POSE, HAND.home, np.arange(16.0)))
+    np.testing.assert_allclose(seen[:6], [0.02, 0.0, 0.0, 0.0, 0.0, 1.2], atol=1e-12)
+    np.testing.assert_allclose(seen[6:8], [1.0, 0.0], atol=1e-12)
+    np.testing.assert_array_equal(seen[8:24], np.arange(16.0))
+    np.testing.assert_allclose(quaternion_product(seen[24:], POSE[3:]), TURNED[3:], atol=1e-12)
 
 
 @pytest.mark.parametrize("name", FEATURES)
 def test_every_feature_is_a_finite_vector(name):
-    sight = Sight(0.0, HAND.home, POSE, TURNED, HAND.home)
+    sight = Sight(0.0, HAND.home, POSE, TURNED, HAND.home, ZEROS)
     seen = FeatureStack([name], HAND.lower, HAND.upper).add(sight)
     assert seen.ndim == 1 and np.isfinite(seen).all()
 
@@ -95,6 +110,57 @@ def test_actions_are_joint_targets_inside_the_limits(tmp_path, action, expected)
     target = np.clip(expected(bias, HAND.home), HAND.lower, HAND.upper)
     np.testing.assert_allclose(plan.q_des, target, atol=1e-6)
     assert plan.status == SolveStatus.OK
+
+
+def test_actions_are_limited_and_smoothed_within_the_limits_that_the_policy_knows(tmp_path):
+    """Its limits hold joints at 0.1 rad at most; the hand's, beyond which nothing goes, are others."""
+    upper, lower = np.full(16, 0.1), HAND.lower - 1.0
+    mapping = {"action_limit": 1.0, "smoothing": 0.5, "lower": tuple(lower), "upper": tuple(upper)}
+    q = np.clip(np.zeros(16), HAND.lower, HAND.upper)
+    for bias in (-3.0, 3.0):
+        made = planner(
+            write_policy(tmp_path, np.zeros((16, 16)), np.full(16, bias), observations=("q",), **mapping)
+        )
+        target = np.clip(0.5 * q + 0.5 * np.sign(bias), lower, upper)
+        np.testing.assert_allclose(
+            made.plan(observation(q=q), POSE).q_des, np.clip(target, HAND.lower, HAND.upper), atol=1e-6
+        )
+
+
+def test_a_normalised_action_of_one_is_the_limit_that_the_policy_knows(tmp_path):
+    upper = tuple(HAND.lower + 0.5 * (HAND.upper - HAND.lower))
+    path = write_policy(
+        tmp_path, np.zeros((16, 16)), np.ones(16), observations=("q",), action="normalised", upper=upper
+    )
+    np.testing.assert_allclose(planner(path).plan(observation(), POSE).q_des, upper, atol=1e-6)
+
+
+def test_a_policy_sees_poses_in_its_own_world(tmp_path):
+    """Its world lies 0.5 m below this one and is turned by half a turn about x."""
+    mapping = PolicyMapping(world=(0.0, 0.0, 0.5, 0.0, 1.0, 0.0, 0.0))
+    seen = mapping.pose(np.array([0.1, 0.2, 0.3, 1.0, 0.0, 0.0, 0.0]))
+    np.testing.assert_allclose(seen, [0.1, -0.2, 0.2, 0.0, 1.0, 0.0, 0.0], atol=1e-12)
+    path = write_policy(
+        tmp_path, np.eye(3, 16), np.zeros(16), observations=("position",), world=mapping.world
+    )
+    q_des = planner(path).plan(observation(), POSE).q_des
+    np.testing.assert_allclose(
+        q_des, np.clip([0.01, 0.0, 0.46, *ZEROS[3:]], HAND.lower, HAND.upper), atol=1e-6
+    )
+
+
+def test_the_last_action_is_the_policys_own(tmp_path):
+    """An action of twice the last one plus a tenth: 0.1, 0.3."""
+    made = planner(
+        write_policy(
+            tmp_path, 2.0 * np.eye(16), np.full(16, 0.1), observations=("last_action",), action="displacement"
+        )
+    )
+    first = made.plan(observation(0.0), POSE).q_des
+    second = made.plan(observation(0.05), POSE).q_des
+    inside = (second < HAND.upper) & (first < HAND.upper)
+    np.testing.assert_allclose((second - first)[inside], 0.3, atol=1e-6)
+    assert inside.any()
 
 
 def test_joints_are_ordered_as_the_policy_names_them(tmp_path):
@@ -135,6 +201,8 @@ def test_observations_are_normalised_and_clipped():
         ({"observations": ("q",), "joints": ("thumb",)}, "joint of the policy 'thumb'"),
         ({"observations": ("q",), "joints": HAND.joint_names[:15]}, f"name '{HAND.joint_names[15]}' once"),
         ({"observations": ("q",), "mean": (0.0,) * 3}, "'mean' has 3 numbers, an observation 16"),
+        ({"observations": ("q",), "upper": (1.0,) * 3}, "'upper' has 3 numbers, the hand 16 joints"),
+        ({"observations": ("q",), "upper": (-3.0,) * 16}, "'lower' is not below 'upper' for joint 0"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(tmp_path, mapping, says):
@@ -154,6 +222,8 @@ def test_a_policy_with_too_few_actions_is_refused(tmp_path):
         ("observations: [qq]", "unknown observations 'qq'"),
         ("action: torque", "unknown action 'torque'"),
         ("rate: fast", "'rate' must be float"),
+        ("world: [0.0, 1.0]", "'world' must have 7 numbers, got 2"),
+        ("world: [0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0]", "must be of unit length"),
         ("- q", "must be a mapping of joints"),
     ],
 )

@@ -13,6 +13,7 @@ from dexstack.config import make_params, param, read_yaml_file
 from dexstack.control.policies.features import DEFAULT, FEATURES
 from dexstack.errors import ConfigError, check_names
 from dexstack.files import write_text
+from dexstack.geometry.rotations import quaternion_product, rotate
 
 TARGET, DISPLACEMENT, NORMALISED = "target", "displacement", "normalised"
 ACTIONS = {
@@ -38,13 +39,55 @@ class PolicyMapping:
     mean: tuple[float, ...] = param((), "subtracted from the observation of one moment; empty: 0")
     std: tuple[float, ...] = param((), "divides the observation of one moment; empty: 1", 1e-9, 1e9)
     clip: float = param(0.0, "largest absolute value of an observation after scaling; 0: any", 0.0, 1e9)
+    phase_period: float = param(1.0, "period of the feature 'phase' [s]", 1e-3, 1e6)
+    world: tuple[float, ...] = param(
+        (), "pose of this world in the policy's: position [m], quaternion wxyz; empty: the same", -1e3, 1e3
+    )
+    lower: tuple[float, ...] = param(
+        (), "the policy's lower joint limits [rad, m]; empty: the hand's", -1e3, 1e3
+    )
+    upper: tuple[float, ...] = param(
+        (), "the policy's upper joint limits [rad, m]; empty: the hand's", -1e3, 1e3
+    )
     action: str = param(TARGET, "kind of action", choices=ACTIONS)
+    action_limit: float = param(0.0, "largest absolute value of an action; 0: any", 0.0, 1e9)
     scale: float = param(1.0, "factor on actions, unless normalised [rad, m]", 1e-6, 1e6)
+    smoothing: float = param(0.0, "share of the last target in the next", 0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        if len(self.world) not in (0, 7):
+            raise ConfigError(f"'world' must have 7 numbers, got {len(self.world)}")
+        if self.world and abs(np.linalg.norm(self.world[3:]) - 1.0) > 1e-3:
+            raise ConfigError("the quaternion of 'world' must be of unit length")
 
     @property
     def features(self) -> tuple[str, ...]:
         """Names of the features of one moment."""
         return self.observations or DEFAULT
+
+    def limits(self, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the joint limits (N,) that the policy knows; those of the hand are ``lower`` and
+        ``upper`` (N,). All are in the policy's order [rad, m].
+
+        Raises:
+            ConfigError: they are not N, or not in order.
+        """
+        own = []
+        for name, given, hand in (("lower", self.lower, lower), ("upper", self.upper, upper)):
+            if given and len(given) != len(hand):
+                raise ConfigError(f"'{name}' has {len(given)} numbers, the hand {len(hand)} joints")
+            own.append(np.array(given or hand, float))
+        if not np.less(*own).all():
+            raise ConfigError(f"'lower' is not below 'upper' for joint {int(np.argmin(np.less(*own)))}")
+        return own[0], own[1]
+
+    def pose(self, pose_WO: np.ndarray) -> np.ndarray:
+        """Return a pose (7,) in the policy's world."""
+        if not self.world:
+            return pose_WO
+        world = np.array(self.world)
+        p = world[:3] + rotate(world[3:], pose_WO[:3])
+        return np.concatenate([p, quaternion_product(world[3:], pose_WO[3:])])
 
     def order(self, joint_names: Sequence[str]) -> np.ndarray:
         """Return the index (N,) into the robot's joints of each of the policy's.
@@ -78,15 +121,19 @@ class PolicyMapping:
         self, action: np.ndarray, last: np.ndarray, lower: np.ndarray, upper: np.ndarray
     ) -> np.ndarray:
         """Return the joint target (N,) [rad, m] of an action (N,), inside the limits; all in one
-        order of joints.
+        order of joints. ``smoothing`` draws it towards ``last``.
 
         Args:
             last: target in force (N,).
         """
+        if self.action_limit:
+            action = np.clip(action, -self.action_limit, self.action_limit)
         if self.action == NORMALISED:
             target = lower + 0.5 * (action + 1.0) * (upper - lower)
         else:
             target = self.scale * action + (last if self.action == DISPLACEMENT else 0.0)
+        if self.smoothing:
+            target = self.smoothing * last + (1.0 - self.smoothing) * target
         return np.clip(target, lower, upper)
 
 
@@ -111,5 +158,6 @@ def write_mapping(path: str | Path, mapping: PolicyMapping) -> None:
     Raises:
         ConfigError: the file cannot be written.
     """
-    document = {n: list(v) if isinstance(v, tuple) else v for n, v in asdict(mapping).items()}
+    plain = lambda x: x.item() if isinstance(x, np.generic) else x  # noqa: E731
+    document = {n: [plain(x) for x in v] if isinstance(v, tuple) else v for n, v in asdict(mapping).items()}
     write_text(path, yaml.safe_dump(document, sort_keys=False))

@@ -46,7 +46,9 @@ class PolicyPlanner(LocalPlanner):
         self.mapping: PolicyMapping = read_mapping(self.path.with_suffix(".yaml"))
         try:
             self._order = self.mapping.order(self.robot.joint_names)
-            self._lower, self._upper = self.robot.lower[self._order], self.robot.upper[self._order]
+            self._lower, self._upper = self.mapping.limits(
+                self.robot.lower[self._order], self.robot.upper[self._order]
+            )
             self._stack = self._new_stack()
             self.load()
             self._check()
@@ -55,7 +57,8 @@ class PolicyPlanner(LocalPlanner):
         self.reset()
 
     def _new_stack(self) -> FeatureStack:
-        return FeatureStack(self.mapping.features, self._lower, self._upper, self.mapping.history)
+        m = self.mapping
+        return FeatureStack(m.features, self._lower, self._upper, m.history, m.phase_period)
 
     def load(self) -> None:
         """Load the policy; by default there is nothing to load.
@@ -71,7 +74,7 @@ class PolicyPlanner(LocalPlanner):
     def _check(self) -> None:
         """Ask for one action."""
         zeros, pose = np.zeros(len(self._order)), np.array([0.0, 0.0, 0.1, 1.0, 0.0, 0.0, 0.0])
-        observation = self.mapping.scaled(self._stack.add(Sight(0.0, zeros, pose, pose, zeros)))
+        observation = self.mapping.scaled(self._stack.add(Sight(0.0, zeros, pose, pose, zeros, zeros)))
         try:
             action = np.asarray(self.act(observation))
         except Exception as error:
@@ -84,6 +87,7 @@ class PolicyPlanner(LocalPlanner):
         """See :meth:`~dexstack.control.base.LocalPlanner.reset`."""
         self._stack.reset()
         self._target: np.ndarray | None = None
+        self._action = np.zeros(len(self._order))
         self._due, self._status = -np.inf, SolveStatus.OK
 
     def fork(self) -> PolicyPlanner:
@@ -109,7 +113,7 @@ class PolicyPlanner(LocalPlanner):
             # a moment that is less than a period late does not delay the next
             in_time = observation.t < self._due + period
             self._due = (self._due if in_time else observation.t) + period
-            found = self._next(Sight(observation.t, q, observation.pose_WO, np.asarray(goal_WO), target))
+            found = self._next(observation.t, q, observation.pose_WO, np.asarray(goal_WO), target)
             status = self._status = SolveStatus.OK if np.isfinite(found).all() else SolveStatus.DIVERGED
             if status.usable:
                 self._target = target = found
@@ -124,16 +128,20 @@ class PolicyPlanner(LocalPlanner):
             wall_s=time.perf_counter() - wall,
         )
 
-    def _next(self, sight: Sight) -> np.ndarray:
+    def _next(
+        self, t: float, q: np.ndarray, pose_WO: np.ndarray, goal_WO: np.ndarray, target: np.ndarray
+    ) -> np.ndarray:
         """Return the target (N,) that the policy gives now; not finite if its action is not."""
-        order = self._order
-        mine = sight._replace(q=sight.q[order], target=sight.target[order])
-        action = np.asarray(self.act(self.mapping.scaled(self._stack.add(mine))), float)
+        order, mapping = self._order, self.mapping
+        poses = mapping.pose(pose_WO), mapping.pose(goal_WO)
+        mine = Sight(t, q[order], *poses, target[order], self._action)
+        action = np.asarray(self.act(mapping.scaled(self._stack.add(mine))), float)
         if not np.all(np.isfinite(action)):
-            return np.full_like(sight.target, np.nan)
-        target = np.empty_like(sight.target)
-        target[order] = self.mapping.target(action, mine.target, self._lower, self._upper)
-        return target
+            return np.full_like(target, np.nan)
+        self._action = action
+        found = np.empty_like(target)
+        found[order] = mapping.target(action, mine.target, self._lower, self._upper)
+        return np.clip(found, self.robot.lower, self.robot.upper)
 
     def goal_cost(self, pose_WO: np.ndarray, q: np.ndarray, goal_WO: np.ndarray) -> float:
         """Return the angle to the goal [rad]."""
