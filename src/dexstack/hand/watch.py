@@ -69,6 +69,10 @@ AT_STOP = 0.02
 """Distance from a limit within which a joint may stand still under torque towards it [rad]."""
 FINGER = 4
 """Joints of a finger."""
+FURTHER = 0.001
+"""Motion after which a joint is asked again whether it obeys [rad]."""
+ALONG, AGAINST = 0, 1
+"""Motion along a joint's own torque, and against it."""
 
 
 @dataclass(frozen=True)
@@ -130,9 +134,9 @@ class Trip(NamedTuple):
         )
 
 
-class _Spell:
-    """Motion of every joint since it last turned: its length, and the sums over speed and torque
-    that show which torque explains it.
+class _Spells:
+    """Motion of every joint since it last turned, in each of two directions: its length, and the sums
+    over speed and torque that show which torque explains it.
 
     Args:
         free: angle that one newton metre turns each free joint by in a period (n,) [rad/(N·m)].
@@ -141,38 +145,40 @@ class _Spell:
 
     def __init__(self, free: np.ndarray, rows: int) -> None:
         n = free.size
-        self._free = free
-        self.went = np.zeros(n)
+        self._free, self._rows = free, rows
+        self.went = np.zeros((2, n))
         """[rad]"""
-        self._sums = [np.zeros(n), np.zeros(n), np.zeros(n), *(np.zeros((rows, n)) for _ in range(3))]
-        self._turned, self._tmp, self._some = np.zeros(n, bool), np.zeros(n), np.zeros((rows, n))
+        self._sums, self._now = np.zeros((2, 3 * (1 + rows), n)), np.zeros((3 * (1 + rows), n))
+        """Sums of one, speed and its square, and for every row of torque, its square, and work; and
+        what a tick adds to them."""
+        self._now[0] = 1.0
+        self._turned = np.zeros((2, 1, n), bool)
 
     def forget(self) -> None:
         self.went[:] = 0.0
-        for sums in self._sums:
-            sums[:] = 0.0
+        self._sums[:] = 0.0
 
     def add(self, step: np.ndarray, speed: np.ndarray, torque: np.ndarray) -> None:
-        """Add one tick: ``step`` (n,) [rad] in the direction of the motion, which ends when it is
-        back at its start; ``speed`` (n,) [rad per period] and ``torque`` (rows, n) [N·m] after the
-        low-pass."""
+        """Add one tick: ``step`` (2, n) [rad] in each direction, whose motion ends when it is back at its
+        start; ``speed`` (n,) [rad per period] and ``torque`` (rows, n) [N·m] after the low-pass."""
+        now, rows, turned = self._now, self._rows, self._turned[:, 0]
+        now[1] = speed
+        np.multiply(speed, speed, out=now[2])
+        now[3 : 3 + rows] = torque
+        np.multiply(torque, torque, out=now[3 + rows : 3 + 2 * rows])
+        np.multiply(torque, speed, out=now[3 + 2 * rows :])
+        for sums in self._sums:  # both at once would take memory
+            sums += now
         self.went += step
-        count, motion, motion2, drive, drive2, work = self._sums
-        count += 1.0
-        motion += speed
-        motion2 += np.multiply(speed, speed, out=self._tmp)
-        drive += torque
-        drive2 += np.multiply(torque, torque, out=self._some)
-        work += np.multiply(torque, speed, out=self._some)
-        turned = np.less_equal(self.went, 0.0, out=self._turned)
+        np.less_equal(self.went, 0.0, out=turned)
         np.copyto(self.went, 0.0, where=turned)
-        for sums in self._sums:
-            np.copyto(sums, 0.0, where=turned)
+        np.copyto(self._sums, 0.0, where=self._turned)
 
-    def explained(self, factor: float) -> np.ndarray:
-        """Return which torques explain the motion of each joint (rows, n), with either sign and the
-        damping to within ``factor``."""
-        count, motion, motion2, drive, drive2, work = self._sums
+    def explained(self, way: int, rows: slice, factor: float) -> np.ndarray:
+        """Return which torques of ``rows`` explain the motion of each joint (len(rows), n) in the
+        direction ``way``, with either sign and the damping to within ``factor``."""
+        (count, motion, motion2), sums = self._sums[way, :3], self._sums[way, 3:]
+        drive, drive2, work = sums.reshape(3, self._rows, -1)[:, rows]
         ticks, tiny = np.maximum(count, 1.0), 1e-18
         changes = work - drive * motion / ticks, drive2 - drive**2 / ticks, motion2 - motion**2 / ticks
         fits = np.ones_like(work, bool)
@@ -215,11 +221,16 @@ class MotionWatch:
         self._first, self._explained = np.zeros(n), np.zeros(n)
         """Angles when torque came [rad], and motion that the torque since then explains [rad]."""
         self._still = np.zeros(n, int)
-        self._torque = np.zeros((rows, n))
+        self._torque, self._driving = np.zeros((rows, n)), np.zeros((rows, n))
         """Torques after the low-pass that would drive each joint: row 0 its own, row k that of the same
         joint k fingers on, the last row its own of an inverted motor."""
+        fingers_on = FINGER * np.arange(1, rows - 1)[:, None]
+        self._same_of_others = (np.arange(n) - fingers_on) % n
+        """(rows − 2, n) the same joint k fingers on."""
         self._mobility = period / damping
-        self._against, self._along = _Spell(self._mobility, rows - 1), _Spell(self._mobility, 1)
+        self._spells, self._step = _Spells(self._mobility, rows), np.zeros((2, n))
+        self._asked = np.zeros(n)
+        """Motion along its torque of each joint when :meth:`_note_obedience` last looked [rad]."""
         self._obeys = np.zeros(n, bool)
         """Joints that have obeyed since :meth:`forget`."""
         self._paths = np.zeros((self._length, n))
@@ -229,7 +240,7 @@ class MotionWatch:
     @property
     def opposed(self) -> np.ndarray:
         """Present motion of each joint against its own torque (n,) [rad]."""
-        return self._against.went
+        return self._spells.went[AGAINST]
 
     def forget(self) -> None:
         """Start again, as after enabling the servo."""
@@ -242,8 +253,7 @@ class MotionWatch:
         self._has_last = False
         self._error_time[:] = self._stuck[:] = self._speed[:] = self._slow[:] = 0.0
         self._torque[:] = 0.0
-        self._against.forget()
-        self._along.forget()
+        self._spells.forget()
         self._still[:] = 0
         self._path[:] = self._unseen[:] = 0.0
         self._k = 0
@@ -305,20 +315,22 @@ class MotionWatch:
         self._filter()
         np.abs(own, out=step)
         with_torque = np.greater_equal(step, NO_TORQUE, out=self._yes)
-        np.sign(own, out=step)
-        step *= dq
-        step *= with_torque
-        self._along.add(step, self._slow, self._torque[:1])
-        np.negative(step, out=step)
-        self._against.add(step, self._slow, self._torque[1:])
+        along, against = self._step[ALONG], self._step[AGAINST]
+        np.sign(own, out=along)
+        along *= dq
+        along *= with_torque
+        np.negative(along, out=against)
+        self._spells.add(self._step, self._slow, self._torque)
         if np.count_nonzero(self._obeys) < own.size:
             self._note_obedience()
-        far = np.greater(self._against.went, p.doubtful_runaway, out=self._yes)
+        opposed = self.opposed
+        far = np.greater(opposed, p.doubtful_runaway, out=self._yes)
         if not np.count_nonzero(far):
             return None
-        gone = self._against.went > p.runaway
-        gone |= far & ~self._obeys & (self._against.explained(WRONG) & ~self._taken()).any(axis=0)
-        return self._worst(TripKind.RUNAWAY, gone, self._against.went, self._against.went)
+        gone = opposed > p.runaway
+        others = self._spells.explained(AGAINST, slice(1, None), WRONG)
+        gone |= far & ~self._obeys & (others & ~self._taken()).any(axis=0)
+        return self._worst(TripKind.RUNAWAY, gone, opposed, opposed)
 
     def _taken(self) -> np.ndarray:
         """Return the torques of wrong wires (rows, n) whose own joints have obeyed, and which therefore
@@ -327,27 +339,31 @@ class MotionWatch:
         return np.array([*others, self._obeys])
 
     def _note_obedience(self) -> None:
-        far = np.greater(self._along.went, self.params.obeyed, out=self._yes)
+        """Look whether its torque explains the motion of a joint that is not known to obey, after every
+        :data:`FURTHER` of it."""
+        went = self._spells.went[ALONG]
+        asked = np.minimum(self._asked, went, out=self._asked)
+        np.add(asked, FURTHER, out=self._tmp)
+        np.maximum(self._tmp, self.params.obeyed, out=self._tmp)
+        far = np.greater(went, self._tmp, out=self._yes)
         far &= np.logical_not(self._obeys, out=self._too)
         if np.count_nonzero(far):
-            self._obeys |= far & self._along.explained(RIGHT)[0]
+            np.copyto(asked, went, where=far)
+            self._obeys |= far & self._spells.explained(ALONG, slice(0, 1), RIGHT)[0]
 
     def _filter(self) -> None:
         """The low-pass over speed and torque."""
-        n, sent, tmp, last = self._own.size, self._sent, self._tmp, len(self._torque) - 1
-        for k, row in enumerate(self._torque):
-            if k in (0, last):
-                np.add(sent, self._weight, out=tmp) if k else np.copyto(tmp, self._own)
-            else:
-                shift = FINGER * k  # the same joint of another finger
-                tmp[shift:], tmp[:shift] = sent[: n - shift], sent[n - shift :]
-                tmp -= self._weight
-            tmp -= row
-            tmp *= SMOOTH
-            row += tmp
-        np.subtract(self._dq, self._slow, out=tmp)
-        tmp *= SMOOTH
-        self._slow += tmp
+        driving, others = self._driving, self._driving[1:-1]
+        np.add(self._sent, self._weight, out=driving[-1])
+        driving[0] = self._own
+        np.take(self._sent, self._same_of_others, out=others, mode="clip")  # "raise" would copy
+        others -= self._weight
+        driving -= self._torque
+        driving *= SMOOTH
+        self._torque += driving
+        np.subtract(self._dq, self._slow, out=self._tmp)
+        self._tmp *= SMOOTH
+        self._slow += self._tmp
 
     def _worst(self, kind: TripKind, which: np.ndarray, by: np.ndarray, value: np.ndarray) -> Trip | None:
         """Return the trip of the joint in ``which`` (n,) with the largest ``by`` (n,), if any."""
@@ -360,7 +376,7 @@ class MotionWatch:
         """Check the joints that have not obeyed for torques of another scale and for wrong wires that
         cause no motion: joints at a stop from which their torques point away."""
         p, own, tmp = self.params, self._own, self._tmp
-        if p.doubtful_runaway >= p.runaway:
+        if p.doubtful_runaway >= p.runaway or np.count_nonzero(self._obeys) == own.size:
             return None
         np.abs(own, out=tmp)
         tmp *= self._mobility
@@ -381,11 +397,11 @@ class MotionWatch:
         below &= doubted
         self._stuck += dt
         self._stuck *= below
-        joint = int(np.argmax(self._stuck))
+        joint = int(self._stuck.argmax())
         return Trip(TripKind.RUNAWAY, joint, float(q[joint])) if self._stuck[joint] > STUCK_TIME else None
 
     def _overspeed(self, dt: float) -> Trip | None:
-        joint = int(np.argmax(self._speed))
+        joint = int(self._speed.argmax())
         value = float(self._speed[joint]) / max(dt, self._period)  # stamps may be uneven, angles may not
         return Trip(TripKind.OVERSPEED, joint, value) if value > self.params.overspeed else None
 
@@ -393,10 +409,10 @@ class MotionWatch:
         self._path[self._k % self._length] = self._dq
         self._k += 1
         np.abs(self._path, out=self._paths)
-        beyond = np.sum(self._paths, axis=0, out=self._sum)
-        way = np.sum(self._path, axis=0, out=self._tmp)
+        beyond = np.add.reduce(self._paths, axis=0, out=self._sum)
+        way = np.add.reduce(self._path, axis=0, out=self._tmp)
         beyond -= np.abs(way, out=way)
-        joint = int(np.argmax(beyond))
+        joint = int(beyond.argmax())
         return (
             Trip(TripKind.OSCILLATION, joint, float(beyond[joint]))
             if beyond[joint] > self.params.tremble
@@ -433,7 +449,7 @@ class MotionWatch:
         np.copyto(
             self._error_time, 0.0, where=np.less_equal(error, self.params.following_error, out=self._yes)
         )
-        joint = int(np.argmax(self._error_time))
+        joint = int(self._error_time.argmax())
         if self._error_time[joint] <= self.params.following_time:
             return None
         return Trip(TripKind.FOLLOWING, joint, float(error[joint]))
