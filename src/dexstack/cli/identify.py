@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 from dexstack.cli import arguments, excite
 from dexstack.cli.options import command, option
 from dexstack.cli.output import note, publish, table
+from dexstack.control.policies.mapping import read_mapping
 from dexstack.errors import ConfigError
 from dexstack.files import write_text
+from dexstack.identification.gains import matching_gains
 from dexstack.identification.unknowns import DELAY, MOST, UNKNOWNS, USUAL, chosen, first_guess, values
 from dexstack.plants import PLANTS
 from dexstack.tasks import TASKS
@@ -83,6 +85,13 @@ add_parser = command(
         help="save the planner's θ of that world: in theta/ under a name for --theta, or in a file",
     ),
     option(
+        "--policy",
+        type=Path,
+        metavar="FILE",
+        help="mapping of a policy (.yaml) with the gains of its simulator: print those with which this "
+        "hand moves as it did there",
+    ),
+    option(
         "--results", type=Path, help="folder for the page and its picture (default: a new one in results/)"
     ),
     description="Fit a world (mass, friction, motors, joints, delay) to a recording of a hand and an "
@@ -108,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
 
     if (args.recording is None) == (args.excite is None):
         raise ConfigError("identify needs either a recording, or --excite MODE to make one")
-    unknowns = chosen(args.only, args.also)
+    unknowns, policy = chosen(args.only, args.also), read_mapping(args.policy) if args.policy else None
     files = tuple(str(Path(f).absolute()) for f in args.params)
     overrides = tuple(sorted(dict(args.settings).items()))
     spec = Spec(args.task, args.object, args.hand, files, overrides, args.plant)
@@ -130,6 +139,9 @@ def run(args: argparse.Namespace) -> int:
     if args.out:
         write_world(args.out, fit)
     results["theta_file"] = str(_save(args, task, settings, fit)) if args.save else None
+    damping = getattr(task.setup().robot, "damping", None)
+    if policy and damping is not None:
+        results["gains"] = matching_gains(policy, damping, fit.told_world())._asdict()
     publish(args, "identify", results, *_views(args, fit, results))
     return 0 if fit.after < fit.before else 1
 
@@ -231,6 +243,12 @@ def _views(args: argparse.Namespace, fit: Fit, results: dict[str, Any]) -> list[
     if results["theta_file"]:
         lines.append(
             f"θ is in {results['theta_file']}; use it with `dexstack eval {args.task} --theta {args.save}`."
+        )
+    if gains := results.get("gains"):
+        left = f"; {gains['excess']:.3g} N·m·s/rad of damping are left over" if gains["excess"] else ""
+        lines.append(
+            f"This hand moves as in the policy's simulator with `--set kp={gains['kp']:.3g} --set "
+            f"kd={gains['kd']:.3g}`{left}."
         )
     lines.append(
         f"Residual of held-out windows: {fit.before:.3g} nominal, {fit.after:.3g} fitted. Page: "

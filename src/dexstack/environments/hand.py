@@ -116,6 +116,8 @@ class HandEnv(gymnasium.Env):
             tuple(self.options.features),
             self.options.history,
             action=self.options.action,
+            kp=self.simulation.servo.params.kp,
+            kd=self.simulation.servo.params.kd,
         )
         """What a policy that was trained here needs for deployment; write it with
         :func:`~dexstack.control.policies.mapping.write_mapping`."""

@@ -66,9 +66,12 @@ def test_a_world_comes_out(fitted, tmp_path, capsys, outcome):
     )
     assert charts[1]["t"][:5] == [0.0, 0.0, 0.02, 0.04, 0.06]
     assert "<td>mass</td><td>1</td><td>2</td>" in page and "data:image/png;base64," in page
-    assert main(argv) == 0
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("{kp: 2.5, kd: 0.25}")
+    assert main([*argv, "--policy", str(policy)]) == 0
     out = capsys.readouterr().out
     assert "does not determine: delay" in out and "--set latency" not in out
+    assert "moves as in the policy's simulator with `--set kp=2.5 --set kd=0.25`" in " ".join(out.split())
 
 
 def test_the_command_names_the_settings_for_what_was_determined(fitted, tmp_path, capsys, monkeypatch):

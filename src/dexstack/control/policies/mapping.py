@@ -53,6 +53,11 @@ class PolicyMapping:
     action_limit: float = param(0.0, "largest absolute value of an action; 0: any", 0.0, 1e9)
     scale: float = param(1.0, "factor on actions, unless normalised [rad, m]", 1e-6, 1e6)
     smoothing: float = param(0.0, "share of the last target in the next", 0.0, 1.0)
+    kp: float = param(
+        0.0, "proportional gain in the policy's simulator, for identify [N·m/rad]; 0: unknown", 0.0, 1e3
+    )
+    kd: float = param(0.0, "derivative gain there [N·m·s/rad]", 0.0, 1e3)
+    joint_damping: float = param(0.0, "joints' damping there [N·m·s/rad]; 0: the hand model's", 0.0, 1e3)
 
     def __post_init__(self) -> None:
         if len(self.world) not in (0, 7):
