@@ -77,7 +77,7 @@ def check_hand(
         if deviation[worst] > RESPONSE:
             findings.append(
                 f"in {name} the joint '{hand.joint_names[worst]}' deviates from the linear response by "
-                f"{100 * deviation[worst]:.0f} % of a step"
+                f"{100 * deviation[worst]:.0f} % of a step{_met(hand)}"
             )
     followers = {
         b.hinge: hand.joint_names[b.joint] for b in hand.bodies[1:] if b.hinge not in hand.joint_names
@@ -171,6 +171,12 @@ def self_contacts(hand: HandModel) -> tuple[list[list[str]], list[list[str]]]:
             bent |= set(figure.touching(q, TOUCHING))
     home = set(figure.touching(hand.home, TOUCHING))
     return [list(pair) for pair in sorted(home)], [list(pair) for pair in sorted(bent - home)]
+
+
+def _met(hand: HandModel) -> str:
+    """Return which links meet in the step, if any do."""
+    met = Figure(hand).touching(_stepped(hand))
+    return f", in which {_pairs([list(pair) for pair in met])} meet" if met else ""
 
 
 def _pairs(pairs: list[list[str]]) -> str:
