@@ -31,6 +31,7 @@ from onnx import TensorProto, helper, numpy_helper
 from dexstack.cli.arguments import natural, positive_int
 from dexstack.cli.output import note, table
 from dexstack.errors import ConfigError
+from dexstack.geometry.support_planes import fibonacci_directions
 from dexstack.graph.settings import Spec
 from dexstack.model.hand import load_hand
 from dexstack.plants import PLANTS
@@ -50,6 +51,8 @@ GRASP = [
 ORIGIN_WO = np.array([0.0291, 0.0027, 0.0333])
 """Mean place of the mesh's origin in the training's starts [m], 2 mm higher, where it touches nothing."""
 MASS, SECONDS, QUARTER, SHARE = 0.08, 60.0, np.pi / 2, 0.5
+DIRECTIONS = 300
+"""Of the corners of the object's hull that are kept."""
 EPSILON, CLIP = 1e-5, 5.0
 """Of the normalisation of observations in rl_games."""
 OBJECT = """\
@@ -143,7 +146,9 @@ def _files(args: argparse.Namespace, folder: Path) -> tuple[str, str, str]:
     urdf = load_hand("leap_right").urdf_path
     text = urdf.with_suffix(".yaml").read_text().replace(urdf.name, str(urdf))
     hand.write_text(text.rstrip() + "\n  grasp:\n" + "".join(f"    - {finger}\n" for finger in GRASP))
-    hull = trimesh.load(args.mesh).convex_hull
+    corners = np.asarray(trimesh.load(args.mesh).convex_hull.vertices)
+    kept = np.unique(np.argmax(fibonacci_directions(DIRECTIONS) @ corners.T, axis=1))
+    hull = trimesh.convex.convex_hull(corners[kept])
     centre = np.array(hull.center_mass)
     hull.apply_translation(-centre)
     hull.export(folder / "can.obj")
