@@ -127,7 +127,7 @@ def _right(case: dict[str, Any]) -> bool:
 
 def weights() -> Findings:
     """Measure weights and top-K points."""
-    truth = MujocoCase(False).end()
+    truth = MujocoCase().end()
     cases = []
     for weight in WEIGHTS:
         errors = distance_errors(weight, 0)
