@@ -54,7 +54,7 @@ class MountState(enum.Enum):
     CORRECTED = "corrected"
     """As KEPT, with a mount that was corrected."""
     MOVED = "moved"
-    """The camera has moved, and the mount is not corrected."""
+    """The camera has moved, and the mount is not corrected; stays when the plate is out of view."""
 
 
 class MountWatch:
@@ -109,10 +109,10 @@ class MountWatch:
         """State after the last look."""
         if self._params.mount_watch == "off":
             return MountState.OFF
-        if self._looked - self._seen > PATIENCE * self._params.mount_watch_interval or self._seen == -np.inf:
-            return MountState.UNWATCHED
         if self._moved:
             return MountState.MOVED
+        if self._seen == -np.inf or self._looked - self._seen > PATIENCE * self._params.mount_watch_interval:
+            return MountState.UNWATCHED
         return MountState.CORRECTED if self.corrections else MountState.KEPT
 
     @property
