@@ -8,6 +8,10 @@ the pose of the topmost of the camera's frames on ``/tf_static``, so that each f
 A pose is published for every picture that shows the object, and, predicted with the corresponding
 uncertainty, for pictures within ``coast`` after the last one that did. The reason for a missing pose
 is logged when it begins and stays in the diagnostics while it lasts.
+
+The tags on the hand's base are looked at after every second's pose is published, and the mount is
+corrected or the camera said to have moved; see :mod:`dexstack.perception.mount_watch`. A pose from
+``/tf_static`` belongs to another node and is never corrected.
 """
 
 from __future__ import annotations
@@ -43,12 +47,13 @@ from dexstack.nodes.wire import (
     fill_pose,
     set_stamp,
 )
-from dexstack.perception.bundle import object_bundle
-from dexstack.perception.calibration import load_mount
+from dexstack.perception.bundle import base_bundle, object_bundle
+from dexstack.perception.calibration import load_mount, measured_by_fingers
 from dexstack.perception.camera import CameraModel
 from dexstack.perception.camera_params import EstimatorParams, MountParams, RealSenseParams
 from dexstack.perception.estimator import PictureResult, PoseEstimator, Sight
 from dexstack.perception.images import to_grey
+from dexstack.perception.mount_watch import MountWatch
 from dexstack.perception.realsense import RealSenseCamera
 from dexstack.perception.se3 import Transform
 from dexstack.process.memory import keep_picture_memory
@@ -79,7 +84,9 @@ class PoseEstimatorNode(StackNode):
         cv2.setNumThreads(1)
         p = self.params(PoseEstimatorParams)
         self._bundle = object_bundle(p.object)
+        self._hand = load_hand(p.hand)
         self._X_WC = self._mount()
+        self._watch = None if self._X_WC is None else self._watch_over(self._X_WC)
         self._realsense: RealSenseCamera | None = None
         if p.source == "realsense":
             self._realsense = RealSenseCamera(self.params(RealSenseParams))
@@ -112,6 +119,8 @@ class PoseEstimatorNode(StackNode):
         self._trouble = ""
         self._heard = time.monotonic()
         self._first, self._placed = math.inf, False
+        self._root: tuple[str, Transform] | None = None
+        """Topmost of the camera's frames, and the optical frame in it, once its pose is published."""
         self._count = self._reported = self._images_seen = self._predicted = 0
         self._busy = np.zeros(HISTORY)
         self._outcome: PictureResult | None = None
@@ -149,6 +158,7 @@ class PoseEstimatorNode(StackNode):
         self._busy[self._images_seen % HISTORY] = time.perf_counter() - begin
         self._images_seen += 1
         self._say(_REASONS.get(outcome.sight, "").format(object=self._bundle.name))
+        self._look_at_base(image, outcome.sight)
         self._take_info()
         if self._to_picture.get_subscription_count():
             picture = annotated(image.grey, outcome, self._camera)
@@ -173,7 +183,10 @@ class PoseEstimatorNode(StackNode):
                 "outliers": " ".join(map(str, seen.outliers)),
                 "residual_px": seen.residual,
             }
-        return (WARN, self._trouble, values) if self._trouble else (OK, f"{rate} Hz", values)
+        if self._watch is not None:
+            values |= self._watch.values()
+        trouble = self._trouble or ("" if self._watch is None else self._watch.trouble)
+        return (WARN, trouble, values) if trouble else (OK, f"{rate} Hz", values)
 
     # --- pose of the camera ----------------------------------------------------------------------
 
@@ -182,8 +195,28 @@ class PoseEstimatorNode(StackNode):
         p = self.params(PoseEstimatorParams)
         if p.calibration == FROM_TF:
             return None
-        hand = load_hand(p.hand)
-        return load_mount(p.calibration, hand) if p.calibration else self.params(MountParams).X_WC(hand.side)
+        if p.calibration:
+            return load_mount(p.calibration, self._hand)
+        return self.params(MountParams).X_WC(self._hand.side)
+
+    def _watch_over(self, X_WC: Transform) -> MountWatch:
+        calibration = self.params(PoseEstimatorParams).calibration
+        return MountWatch(
+            base_bundle(),
+            Transform.of_pose([*self._hand.p_WP, *self._hand.quat_WP]),
+            X_WC,
+            self.params(EstimatorParams),
+            learn=calibration not in ("", FROM_TF) and measured_by_fingers(calibration),
+            correct=calibration != FROM_TF,
+        )
+
+    def _look_at_base(self, image: GreyImage, sight: Sight) -> None:
+        """Watch the mount in a picture whose pose is published."""
+        if news := self._watch.follow(image.t, image.grey, self._estimator, sight):
+            self.get_logger().warning(news)
+        if self._watch.X_WC is not self._X_WC:
+            self._X_WC = self._watch.X_WC
+            self._publish_mount()
 
     def _find_camera(self, frame: str) -> str:
         """Read the pose of the pictures' frame from ``/tf_static``, or publish it there.
@@ -202,6 +235,7 @@ class PoseEstimatorNode(StackNode):
                 return no_path(frame, root)
             if self._X_WC is None or not np.array_equal(self._X_WC.pose, X_RC.pose):
                 self._X_WC, self._estimator = X_RC, None
+                self._watch = self._watch_over(X_RC)
             return ""
         now = time.monotonic()
         self._first = min(self._first, now)
@@ -212,10 +246,17 @@ class PoseEstimatorNode(StackNode):
                     f"/tf_static has the pose of '{frame}' in '{WORLD}' too; the calibration is used"
                 )
             else:
-                X_WR = self._X_WC.compose(X_RC.inverse)
-                frame = Frame(WORLD, root, X_WR.p, X_WR.pose[3:])
-                self._to_static.publish(frames_message(self._message, 0.0, [frame]))
+                self._root = root, X_RC
+                self._publish_mount()
         return ""
+
+    def _publish_mount(self) -> None:
+        """Publish the pose of the topmost of the camera's frames, where this node places it."""
+        if self._root is not None:
+            root, X_RC = self._root
+            X_WR = self._X_WC.compose(X_RC.inverse)
+            frame = Frame(WORLD, root, X_WR.p, X_WR.pose[3:])
+            self._to_static.publish(frames_message(self._message, 0.0, [frame]))
 
     # --- one picture -----------------------------------------------------------------------------
 
@@ -251,6 +292,7 @@ class PoseEstimatorNode(StackNode):
             self._estimator = PoseEstimator(
                 self._bundle, self._camera, self._X_WC, self.params(EstimatorParams)
             )
+            self._estimator.mount(self._X_WC, self._watch.doubt)
         self.time = image.t
         self._outcome = outcome = self._estimator.process(image.t, image.grey)
         if outcome.estimate is not None:

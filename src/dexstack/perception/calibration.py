@@ -23,6 +23,9 @@ from dexstack.perception.pose import solve_bundle
 from dexstack.perception.se3 import Transform, difference, exp
 from dexstack.perception.tags import Detection
 
+PLATE, FINGERS = "plate", "fingers"
+"""Tags by which a mount was measured."""
+
 
 class CameraCalibration(NamedTuple):
     """Result of a calibration."""
@@ -123,6 +126,7 @@ def save_mount(path: str | Path, c: CameraCalibration | HandEye, camera: CameraM
         "reprojection_px": round(c.reprojection, 4),
         "pictures": c.pictures,
         "measured": f"{datetime.now():%Y-%m-%d %H:%M}",
+        "by": FINGERS if isinstance(c, HandEye) else PLATE,
         "camera": camera.document(),
     }
     text = yaml.safe_dump(document, sort_keys=False, default_flow_style=None)
@@ -137,12 +141,28 @@ def load_mount(path: str | Path, hand: HandModel) -> Transform:
         ConfigError: a missing or malformed file.
     """
     path = Path(path)
-    document = read_yaml(
-        path, ("position", "quaternion"), ("reprojection_px", "pictures", "measured", "camera")
-    )
+    document = _read_mount(path)
     position = number_list(path, "position", document["position"], 3)
     X_PC = Transform.of_pose([*position, *quaternion(path, "quaternion", document["quaternion"])])
     return Transform.of_pose([*hand.p_WP, *hand.quat_WP]).compose(X_PC)
+
+
+def measured_by_fingers(path: str | Path) -> bool:
+    """Return whether a mount was measured by the fingertips' tags, without the plate on the base.
+
+    Raises:
+        ConfigError: a missing or malformed file.
+    """
+    return _read_mount(Path(path)).get("by") == FINGERS
+
+
+def _read_mount(path: Path) -> dict[str, Any]:
+    document = read_yaml(
+        path, ("position", "quaternion"), ("reprojection_px", "pictures", "measured", "by", "camera")
+    )
+    if document.get("by", PLATE) not in (PLATE, FINGERS):
+        raise ConfigError(f"{path}: 'by' must be {PLATE} or {FINGERS}, got {document['by']!r}")
+    return document
 
 
 def reprojection_picture(

@@ -95,6 +95,41 @@ class EstimatorParams:
     frozen_after: float = param(
         0.1, "time after which identical pictures are not used, since sensors have noise [s]", 0.0, 1e5
     )
+    mount_error_position: float = param(
+        0.001,
+        "standard deviation of the camera's calibrated position per axis, as a calibration reaches [m]",
+        0.0,
+        0.1,
+    )
+    mount_error_rotation: float = param(
+        0.003,
+        "standard deviation of its calibrated rotation per axis, as a calibration reaches [rad]",
+        0.0,
+        0.2,
+    )
+    focal_error: float = param(
+        0.003, "relative standard deviation of the focal length, as factory intrinsics have", 0.0, 0.1
+    )
+    mount_watch: str = param(
+        "correct",
+        "use of the tags on the hand's base in running pictures: correct (the mount, when the camera has "
+        "moved a little), report (a camera that has moved) or off",
+        choices=("correct", "report", "off"),
+    )
+    mount_watch_interval: float = param(1.0, "time between two looks at these tags [s]", 0.1, 60.0)
+    mount_watch_position: float = param(
+        0.002,
+        "least deviation of the tags' position that counts as a moved camera; about five times the "
+        "standard deviation of their place [m]",
+        1e-4,
+        0.05,
+    )
+    mount_watch_rotation: float = param(
+        0.0087,
+        "least deviation of their rotation that counts as a moved camera; likewise, 0.5 degrees [rad]",
+        1e-3,
+        0.2,
+    )
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from dexstack.perception.bundle import TagBundle
 from dexstack.perception.camera import CameraModel
 from dexstack.perception.camera_params import EstimatorParams
 from dexstack.perception.filter import PoseFilter, agree
+from dexstack.perception.mount_doubt import MountDoubt, turned
 from dexstack.perception.pose import BundlePose, solve_bundle
 from dexstack.perception.se3 import Transform
 from dexstack.perception.tags import Detection, TagDetector
@@ -46,7 +47,8 @@ class Estimate(NamedTuple):
     """Time of the picture [s]."""
     X_WO: Transform
     covariance: np.ndarray
-    """(6, 6) of translation [m] and rotation vector [rad], both along the axes of the world."""
+    """(6, 6) of translation [m] and rotation vector [rad], both along the axes of the world: of the
+    filter, and of the calibration, whose errors do not average out."""
 
 
 class PictureResult(NamedTuple):
@@ -66,6 +68,9 @@ class PoseEstimator:
         bundle: the object's tags.
         camera: intrinsics.
         X_WC: pose of the camera.
+
+    Attributes:
+        doubt: uncertainty of that pose.
     """
 
     def __init__(
@@ -73,6 +78,7 @@ class PoseEstimator:
     ) -> None:
         self.bundle, self.camera, self.X_WC, self.params = bundle, camera, X_WC, params
         self._X_CW = X_WC.inverse
+        self.doubt = MountDoubt.calibrated(X_WC, params)
         self._wide = TagDetector(decimate=params.decimate)
         self._near = TagDetector(decimate=1.0)
         self._filter = PoseFilter(params.acceleration_noise, params.turn_noise, params.velocity_memory)
@@ -88,6 +94,16 @@ class PoseEstimator:
         self._pixels: np.ndarray | None = None
         self._changed_at = -np.inf
         """Time of the first picture with these pixels [s]."""
+        self._focal = np.zeros(6)
+        """Change of the last observed pose with the focal length, along the world's axes [m, rad]."""
+
+    def mount(self, X_WC: Transform, doubt: MountDoubt) -> None:
+        """Set the pose of the camera and its uncertainty; the object stays where the camera sees it."""
+        self.doubt = doubt
+        if X_WC is not self.X_WC:
+            self._filter.move(X_WC.compose(self._X_CW))
+            self._candidate = None
+            self.X_WC, self._X_CW = X_WC, X_WC.inverse
 
     def process(self, t: float, grey: np.ndarray) -> PictureResult:
         """Process the next picture (height, width) uint8, taken at ``t`` [s].
@@ -114,9 +130,10 @@ class PoseEstimator:
         sight = Sight.FROZEN if frozen and sight is Sight.LOST else sight
         if not self._filter.running:
             return PictureResult(sight, None, detections, seen)
-        return PictureResult(
-            sight, Estimate(t, self._filter.X, self._filter.covariance.copy()), detections, seen
-        )
+        X_WO = self._filter.X
+        calibration = self.doubt.of_object(X_WO.p, self._focal, self.params.focal_error)
+        estimate = Estimate(t, X_WO, self._filter.covariance + calibration)
+        return PictureResult(sight, estimate, detections, seen)
 
     def _frozen(self, t: float, grey: np.ndarray) -> bool:
         if self._pixels is None or not np.array_equal(grey, self._pixels):
@@ -133,8 +150,7 @@ class PoseEstimator:
         X_WO = self.X_WC.compose(seen.X_CO)
         if not running and not seen.sure and (seen.other is not None or not self._confirmed(t, X_WO)):
             return Sight.AMBIGUOUS
-        turn = np.zeros((6, 6))
-        turn[:3, :3] = turn[3:, 3:] = self.X_WC.R
+        turn = turned(self.X_WC.R)
         covariance = turn @ seen.covariance @ turn.T
         if not self._filter.update(t, X_WO, covariance, seen.sure):
             if not seen.sure or seen.outliers:
@@ -142,6 +158,7 @@ class PoseEstimator:
                 return Sight.PREDICTED
             self._filter.start(t, X_WO, covariance)  # all faces agree: the object was displaced
         self._observed_at, self._missed, self._candidate = t, 0, None
+        self._focal = turn @ seen.focal
         return Sight.SEEN
 
     def _confirmed(self, t: float, X_WO: Transform) -> bool:

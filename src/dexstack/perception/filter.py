@@ -124,6 +124,16 @@ class PoseFilter:
         self.P[:6, :6] = covariance
         self.P[6:, 6:] = np.diag(self._noise * self._memory / 2.0)  # the velocities' stationary variance
 
+    def move(self, T: Transform) -> None:
+        """Move the state with the frame that observations are given in: X ← T X."""
+        turn = np.kron(np.eye(4), T.R)
+        self.X, self.velocity, self.P = (
+            T.compose(self.X),
+            turn[:6, :6] @ self.velocity,
+            turn @ self.P @ turn.T,
+        )
+        self._rejected.clear()
+
     def _reject(self, t: float, X: Transform, covariance: np.ndarray) -> bool:
         """Record an observation that contradicts the prediction; restart once enough agree."""
         if self._rejected and not agree(X, self._rejected[-1]):

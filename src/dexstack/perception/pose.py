@@ -9,7 +9,8 @@ by Gauss–Newton over left perturbations (δp, δθ) along the camera's axes, i
 flat fits two, mirrored in the line of sight: OpenCV's IPPE) and from a filter's prediction. A second
 visible face resolves the ambiguity, otherwise the prediction does. The covariance is s² (JᵀJ)⁻¹,
 residuals and J in units of σ, with s² from the residuals, shrunk towards 1 because one tag leaves
-only two degrees of freedom. σ_i is larger for tags that are small or seen from the side
+only two degrees of freedom. It holds the noise of the corners only; errors of the calibration are added by
+:mod:`dexstack.perception.mount_doubt`. σ_i is larger for tags that are small or seen from the side
 (:func:`corner_sigma`).
 """
 
@@ -59,6 +60,9 @@ class BundlePose:
     """Tags of the bundle that do not fit the pose."""
     residual: float
     """Root mean square residual of the corners' coordinates [px]."""
+    focal: np.ndarray
+    """(6,) change of (δp, δθ) with a relative error of the focal length, along the camera's axes [m,
+    rad]; mostly the distance, along the optical axis."""
     other: Transform | None = None
     """A second pose that the image alone cannot exclude."""
     sure: bool = True
@@ -105,6 +109,7 @@ def solve_bundle(
         tuple(d.tag for d, good in zip(seen, best.inliers, strict=True) if good),
         tuple(d.tag for d, good in zip(seen, best.inliers, strict=True) if not good),
         float(np.sqrt((best.squares * sigma**2).sum() / n)),
+        _by_focal(best, points, pixels, camera.focal / sigma),
         others[0].X if others else None,
         sure=bool(whole.any()) and _not_flat(normals[whole]),
         covered=not whole.any() or (whole.sum() == 1 and bool(best.squares[whole].sum() > SQUARE)),
@@ -237,6 +242,14 @@ def _fit(
     J = _jacobian(X, p_C[inliers], scale[inliers]) if inliers.any() else np.zeros((0, 4, 2, 6))
     squares = np.where(inliers[:, None], (r**2).sum(axis=2), 0.0)
     return _Fit(X, cost, float(squares.sum()), squares, inliers, np.einsum("nijk,nijl->kl", J, J))
+
+
+def _by_focal(fit: _Fit, points: np.ndarray, pixels: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Return the change (6,) of the pose with ln f: a focal length too long by ε has the points of the
+    plane z = 1 too near the axis by ε, which the normal equations translate into the pose."""
+    points, pixels, scale = points[fit.inliers], pixels[fit.inliers], scale[fit.inliers]
+    J = _jacobian(fit.X, points @ fit.X.R.T + fit.X.p, scale).reshape(-1, 6)
+    return -np.linalg.solve(fit.JTJ, J.T @ (scale[..., None] * pixels).ravel())
 
 
 def _not_flat(normals: np.ndarray) -> bool:

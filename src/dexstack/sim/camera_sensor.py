@@ -10,6 +10,7 @@ from dexstack.model.objects import ObjectModel
 from dexstack.perception.bundle import TagBundle, base_bundle
 from dexstack.perception.camera_params import EstimatorParams, SimulatedCameraParams
 from dexstack.perception.estimator import PoseEstimator
+from dexstack.perception.mount_watch import MountWatch
 from dexstack.perception.se3 import Transform, largest_deviations
 from dexstack.perception.simulated import SimulatedCamera
 from dexstack.sim.sensor import Look, Measure, Measured
@@ -46,25 +47,30 @@ class CameraSensor:
         self.pose_delay = camera.exposure_time / 2 + camera.image_delay + ESTIMATE
 
     def begin(self, period: float, rng: np.random.Generator) -> Measure:
-        """Return the measurement of one trial; camera and estimator are new."""
+        """Return the measurement of one trial; camera, estimator and the watch over the mount are new."""
+        base, X_WP = base_bundle(), Transform.of_pose([*self._hand.p_WP, *self._hand.quat_WP])
         camera = SimulatedCamera(
             self._hand,
             self._obj,
             self._bundle,
             self._params,
             self._X_WC,
-            base=base_bundle(),
+            base=base,
             seed=int(rng.integers(2**31)),
         )
         estimator = PoseEstimator(self._bundle, camera.camera, self._X_WC, self._estimator)
+        watch = MountWatch(base, X_WP, self._X_WC, self._estimator)
         half, count = self._params.exposure_time / 2, 0
 
         def measure(look: Look) -> Measured | None:
             nonlocal count
             (pose_WO, q), before = look(half), look(-half)
             image = camera.picture(q, pose_WO, (before[1], before[0]))
-            found = estimator.process(count * period, cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)).estimate
+            t, grey = count * period, cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
             count += 1
+            outcome = estimator.process(t, grey)
+            watch.follow(t, grey, estimator, outcome.sight)
+            found = outcome.estimate
             return found and Measured(found.X_WO.pose, largest_deviations(found.covariance))
 
         return measure

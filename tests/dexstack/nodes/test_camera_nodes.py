@@ -41,7 +41,7 @@ from dexstack.nodes.wire import (
 )
 from dexstack.perception.bundle import base_bundle, object_bundle
 from dexstack.perception.camera_params import MOUNT, SimulatedCameraParams
-from dexstack.perception.se3 import Transform, difference
+from dexstack.perception.se3 import Transform, difference, exp
 from dexstack.perception.simulated import SimulatedCamera
 
 CUBE = load_object("cube")
@@ -287,6 +287,33 @@ def test_a_calibrated_camera_is_attached_to_the_world_by_its_topmost_frame(bench
     root, X_WC = frames.root(OPTICAL)
     assert root == "world" and np.abs(difference(X_WC, MOUNT)).max() < 1e-5
     assert np.abs(pose_error(b.poses[-1])).max() < 0.02
+
+
+def test_a_displaced_camera_is_corrected_by_the_plate_and_said_once(
+    bench, frames_on_tf, picture, monkeypatch
+):
+    """The mount in use is 2 degrees off; the pose of the camera's frame on /tf_static follows."""
+    wrong = Transform(exp(np.array([0.0, np.radians(2.0), 0.0])) @ MOUNT.R, MOUNT.p)
+    mount = {"camera_position": wrong.pose[:3].tolist(), "camera_quaternion": wrong.pose[3:].tolist()}
+    b, seen = bench(PoseEstimatorNode, reliable=True, frozen_after=1e5, mount_watch_interval=0.1, **mount), []
+    b.peer.create_subscription(TransformStamped, "/tf_static", seen.append, LATCHED)
+    said: list[str] = []
+    logger = SimpleNamespace(warning=said.append, info=said.append, fatal=b.node.get_logger().fatal)
+    monkeypatch.setattr(b.node, "get_logger", lambda: logger)
+    tell(b, frame("eye_link", OPTICAL, X_LC))
+    b.show(picture, "a correction", lambda: b.node.status()[2].get("mount") == "corrected")
+    count = len(b.poses)
+    b.show(picture, "a pose after it", lambda: len(b.poses) > count + 2, t=1000.0)
+    assert np.linalg.norm(pose_error(b.poses[-1])[:3]) < 2e-3 and b.trouble() == ""
+    assert sum("its mount is corrected" in line for line in said) == 1
+
+    def placed() -> Transform:
+        frames = FrameBuffer()
+        for message in seen:
+            frames.note(message, fixed=True)
+        return frames.root(OPTICAL)[1]
+
+    b.show(picture, "the frame", lambda: seen and np.abs(difference(placed(), MOUNT)).max() < 5e-3, t=2000.0)
 
 
 @pytest.mark.skipif(tf_message() is not None, reason="tf2_msgs is installed")

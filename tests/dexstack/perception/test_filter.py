@@ -124,7 +124,8 @@ def test_pictures_out_of_order_are_not_used(studio):
 def test_a_covariance_in_the_world_turns_with_the_camera(studio):
     grey = studio.grey(FRONTAL)
     X_WC = Transform(exp(np.array([0.0, 0.0, np.pi / 2])), np.zeros(3))
-    estimators = [PoseEstimator(studio.bundle, studio.camera, X, EstimatorParams()) for X in (STILL, X_WC)]
+    pixels = EstimatorParams(mount_error_position=0.0, mount_error_rotation=0.0, focal_error=0.0)
+    estimators = [PoseEstimator(studio.bundle, studio.camera, X, pixels) for X in (STILL, X_WC)]
     # one face needs a second picture
     here, there = ([e.process(t, grey) for t in (1.0, 1.03)][-1].estimate for e in estimators)
     assert np.allclose(there.X_WO.p, X_WC.R @ here.X_WO.p)
