@@ -2,6 +2,7 @@
 a plausible hand are rejected."""
 
 import json
+import re
 
 import jax.numpy as jnp
 import mujoco
@@ -107,6 +108,17 @@ def test_a_claw_of_unequal_fingers(tmp_path):
     heights = [SPACING + n * LENGTH for n in hand.chains]
     np.testing.assert_allclose(found[:, 2], heights, atol=1e-6)
     np.testing.assert_allclose(np.linalg.norm(found[:, :2], axis=1), RADIUS, atol=1e-6)
+
+
+def test_a_claw_that_is_wide_open_at_zero(tmp_path):
+    """Fingers that lie level and point away from each other stand around the palm's middle, too."""
+
+    def opened(text):
+        return re.sub(r'(<parent link="palm"/>.*?rpy="0) 0 ', rf"\1 {np.pi / 2} ", text)
+
+    hand = add_hand(generated(tmp_path, (3, 3, 3), opened), tmp_path / "made").hand
+    assert set(hand.poses) == {"home"}
+    np.testing.assert_allclose(hand.p_WP[:2], 0.0, atol=1e-3)
 
 
 def test_mjcf_and_urdf_give_the_same_hand(tmp_path):
