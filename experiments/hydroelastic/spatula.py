@@ -55,19 +55,19 @@ def tight(t: np.ndarray) -> np.ndarray:
     return np.mod(t, PERIOD) < DUTY * PERIOD
 
 
-def run(engine: str, periods: int, size: float | None = None, torsion: bool = False) -> dict[str, Any]:
+def run(engine: str, seconds: float, size: float | None = None, torsion: bool = False) -> dict[str, Any]:
     """Return times t (K,) [s] and states q (K, 9) of one run, and what the scene says of itself.
 
     Args:
         engine: of :data:`dexengines.ENGINES`.
-        periods: length of the run.
+        seconds: length of the run [s].
         size: edge of the pads' meshes [m].
         torsion: contacts of MuJoCo have torsional friction.
     """
     pad = {"modulus": PAD_MODULUS} | ({} if size is None else {"resolution": size})
     materials = {"left": pad, "right": pad, "handle": {"modulus": np.inf, "resolution": 0.005}}
     scene = dexengines.load(systems.spatula_spec(DT, torsion), engine, materials=materials)
-    t = DT * np.arange(round(periods * PERIOD / DT) + 1)
+    t = DT * np.arange(round(seconds / DT) + 1)
     state, states, faces = scene.reset(), [], []
     for held in tight(t):
         states.append(state.q)
@@ -125,9 +125,10 @@ def drawn(motions: dict[str, dict[str, Any]]) -> Figure:
 
 def spatula(args: argparse.Namespace) -> Findings:
     """Run both meshes and both kinds of point contact."""
-    motions = {f"hydroelastic, {1e3 * s:g} mm": run("hydroelastic", args.periods, s) for s in SIZES}
-    motions["mujoco"] = run("mujoco", args.periods)
-    motions["mujoco, torsion"] = run("mujoco", args.periods, torsion=True)
+    seconds = args.periods * PERIOD
+    motions = {f"hydroelastic, {1e3 * s:g} mm": run("hydroelastic", seconds, s) for s in SIZES}
+    motions["mujoco"] = run("mujoco", seconds)
+    motions["mujoco, torsion"] = run("mujoco", seconds, torsion=True)
     found = {name: judged(motion) for name, motion in motions.items()}
     ours = [f for name, f in found.items() if name.startswith("hydroelastic")]
     lost = found["mujoco"]["phases"][0]["tight_deg"] > TURN

@@ -69,6 +69,6 @@ def ring_spec(dt: float) -> mujoco.MjSpec:
         meshname="ring",
         mass=MASS,
         friction=rub,
-        rgba=(0.85, 0.5, 0.2, 1),
+        rgba=ORANGE,
     )
     return spec
