@@ -15,7 +15,7 @@ INNER, OUTER, HALF, MASS = 0.02, 0.032, 0.008, 0.1
 """Radii, half height [m] and mass [kg] of the ring."""
 PEG, PEG_HALF = 0.018, 0.03
 """Radius and half height of the peg [m]."""
-START, TILT = (0.001, 0.0, 0.075), 2.0
+START, TILT = (0.001, 0.0, 0.0695), 2.0
 """First position of the ring's centre [m], and its tilt [°]."""
 FRICTION = 0.3
 ORANGE, GREY = (0.85, 0.5, 0.2, 1.0), (0.6, 0.6, 0.65, 1.0)

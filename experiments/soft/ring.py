@@ -1,13 +1,16 @@
 """A ring falls over a peg, as one cloud of oriented points with a hole, without convex parts.
 
-The ring starts above a peg that stands on the ground, 1 mm beside its axis, tilted by 2° and moving
-sideways at 0.2 m/s, so that its hole meets the peg; the radial clearance is 2 mm. Contact parameters follow from weight and size (``dexengines.soft.scaling``).
+The ring starts just above a peg that stands on the ground, 1 mm beside its axis, tilted by 2° and
+moving sideways at 0.05 m/s, so that its hole meets the peg on the way down; the radial clearance is
+2 mm. Contact parameters follow from weight and size (``dexengines.soft.scaling``).
 
-Required, chosen before the first run, which had no sideways motion and did not touch the peg: after one second the ring lies on the ground around the peg,
-its centre at half its height within 1 mm, tilted by less than 1° and slower than 10 mm/s; on the way
-its hole is never deeper than 1 mm in the peg, nor the ring in the ground; energy exceeds that of the
-start by at most 1 % of the potential energy released. In MuJoCo the same mesh collides as its hull
-and comes to rest on the end of the peg.
+Required: after one second the ring lies on the ground around the peg, its centre at half its height
+within 1 mm, tilted by less than 1° and slower than 10 mm/s; on the way its hole is never deeper than
+1 mm in the peg, nor the ring in the ground; energy exceeds that of the start by at most 1 % of the
+potential energy released. In MuJoCo the same mesh collides as its hull and comes to rest on the end
+of the peg. These limits were chosen before the first run, the start after the second: from 5 mm
+higher the ring misses the peg without sideways motion, and at 0.2 m/s it has moved beyond the
+clearance as it reaches the peg, lands on its end and stays there, tilted by 49°.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ from experiments.soft.annulus import FRICTION, HALF, INNER, MASS, OUTER, PEG, PE
 
 SPACING, DT, SECONDS = 0.002, 5e-4, 1.0
 """Of the points [m]; step and length of the run [s]."""
-PUSH = (0.2, 0.0, 0.0, 0.0, 0.0, 0.0)
+PUSH = (0.05, 0.0, 0.0, 0.0, 0.0, 0.0)
 """First velocity of the ring [m/s, rad/s]."""
 HEIGHT_ERROR, LEANING, SLOWEST, OVERLAP, GAINED = 1e-3, 1.0, 0.01, 1e-3, 0.01
 """Limits [m, °, m/s, m, -]; see above."""
