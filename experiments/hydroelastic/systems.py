@@ -153,6 +153,46 @@ def press(system: HydroelasticSystem, force: float) -> None:
     system.data.qfrc_applied[:2] = force
 
 
+SPATULA_LEVER = 0.005
+"""Torsional friction of MuJoCo's contacts [m]."""
+
+
+def spatula_spec(dt: float, torsion: bool = False) -> mujoco.MjSpec:
+    """Return a spatula held by two pads with motors; q: left and right pad, then the pose of the
+    handle, whose frame has its origin in the grip, x along the handle, z up.
+
+    Args:
+        dt: step [s].
+        torsion: contacts of MuJoCo have torsional friction.
+    """
+    axes = " ".join(map(str, FINGER_AXES))
+    pads = "".join(
+        f'<body name="{name}" pos="0 {-side * (BAR_RADIUS + FINGER_AXES[1])} 0">'
+        f'<joint name="{name}" type="slide" axis="0 {side} 0" damping="100"/>'
+        f'<geom name="{name}" type="ellipsoid" size="{axes}" mass="0.1"/></body>'
+        for name, side in (("left", 1), ("right", -1))
+    )
+    motors = "".join(f'<motor joint="{name}"/>' for name in ("left", "right"))
+    return mujoco.MjSpec.from_string(
+        f"""<mujoco>
+  <option timestep="{dt}" cone="elliptic" impratio="100"/>
+  <default>
+    <geom friction="1 {SPATULA_LEVER} 0" condim="{4 if torsion else 3}" rgba="0.55 0.7 0.9 1"/>
+  </default>
+  <worldbody>{pads}
+    <body name="handle">
+      <freejoint/>
+      <geom name="handle" type="cylinder" size="{BAR_RADIUS}" fromto="-0.13 0 0 0.07 0 0" mass="0.03"
+            rgba="0.85 0.5 0.2 1"/>
+      <geom name="blade" type="box" size="0.03 0.03 0.001" pos="0.1 0 0" mass="0.02" contype="0"
+            conaffinity="0" rgba="0.3 0.3 0.3 1"/>
+    </body>
+  </worldbody>
+  <actuator>{motors}</actuator>
+</mujoco>"""
+    )
+
+
 def add_scheme(parser: argparse.ArgumentParser) -> None:
     """Add ``--scheme`` to an experiment's parser."""
     parser.add_argument(
