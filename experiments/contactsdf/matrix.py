@@ -96,7 +96,7 @@ def matrix(args: argparse.Namespace) -> Findings:
             run = Run(SECONDS[task], keep=str(folder or ""), until="settled")
             trials = list(run_trials([cell], run, args.trials, args.seed, jobs=args.jobs))
             good = sum(trial.succeeded for trial in trials)
-            times = [trial.reached_s for trial in trials if trial.succeeded]
+            times = [trial.reached_s for trial in trials if trial.succeeded and trial.reached]
             solve_s = np.concatenate([trial.recording["solve_s"] for trial in trials])
             row = dict(zip(("model", "rule", "weights", "theta"), key, strict=True))
             row |= {"task": task, "trials": args.trials, "succeeded": good}
