@@ -14,6 +14,7 @@ from dexstack.control.policies.features import DEFAULT, FeatureStack, Sight as P
 from dexstack.control.policies.mapping import NORMALISED, TARGET, PolicyMapping
 from dexstack.errors import ConfigError, check_names
 from dexstack.graph.settings import Spec, make_task, perception_file, read_settings
+from dexstack.hand.servo import ServoParams
 from dexstack.sim.simulation import Rollout, Sight, Simulation
 from dexstack.tasks.base import NOMINAL_WORLD, Task, World, read_world
 from dexstack.tasks.worlds import drawn
@@ -110,14 +111,15 @@ class HandEnv(gymnasium.Env):
         self._seconds = self.task.seconds() if self.options.seconds is None else self.options.seconds
         self._initial_world = self.simulation.world
         robot, rate = self.simulation.setup.robot, 1.0 / self.simulation.timing.pose_period
+        servo = self.simulation.servo.params
+        gains = {"kp": servo.kp, "kd": servo.kd} if isinstance(servo, ServoParams) else {}
         self.mapping = PolicyMapping(
             robot.joint_names,
             rate,
             tuple(self.options.features),
             self.options.history,
             action=self.options.action,
-            kp=self.simulation.servo.params.kp,
-            kd=self.simulation.servo.params.kd,
+            **gains,
         )
         """What a policy that was trained here needs for deployment; write it with
         :func:`~dexstack.control.policies.mapping.write_mapping`."""

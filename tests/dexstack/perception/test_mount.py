@@ -156,6 +156,7 @@ def error_of(estimate) -> np.ndarray:
     return difference(estimate.X_WO, Transform.of_pose(START.pose_WO))
 
 
+@pytest.mark.slow
 def test_a_camera_that_moves_is_noticed_and_its_mount_corrected(film):
     watch, estimates, news = follow(film)
     assert [bool(n) for n in news] == [False] * 6 + [True] + [False] * 3, "after three looks in a row"
@@ -169,6 +170,7 @@ def test_a_camera_that_moves_is_noticed_and_its_mount_corrected(film):
     assert watch.values()["mount"] == "corrected" and watch.values()["mount_off_m"] < 1e-3
 
 
+@pytest.mark.slow
 def test_a_moved_camera_is_reported_and_its_poses_become_uncertain(film):
     watch, estimates, news = follow(film, mount_watch="report")
     assert watch.X_WC is MOUNT and watch.state is MountState.MOVED
@@ -178,11 +180,13 @@ def test_a_moved_camera_is_reported_and_its_poses_become_uncertain(film):
     assert error @ np.linalg.solve(P, error) < 12.6 < error @ np.linalg.solve(estimates[3].covariance, error)
 
 
+@pytest.mark.slow
 def test_a_watch_that_is_off_looks_at_nothing(film):
     watch, _, news = follow(film[:2], mount_watch="off")
     assert watch.state is MountState.OFF and not any(news) and watch.values() == {"mount": "off"}
 
 
+@pytest.mark.slow
 def test_a_mount_without_errors_is_never_reported():
     rng, watch = np.random.default_rng(0), watch_over()
     for k in range(120):
@@ -243,6 +247,7 @@ def test_a_mount_by_the_fingers_is_watched_without_trust_in_the_plates_seat():
     assert watch.corrections == 1 and np.linalg.norm(off[:3]) < 2e-3 and np.linalg.norm(off[3:]) < 5e-3
 
 
+@pytest.mark.slow
 def test_looks_are_rare_and_skip_repeated_pictures(film, monkeypatch):
     watch = watch_over()
     looks = []
