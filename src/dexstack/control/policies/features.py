@@ -129,7 +129,8 @@ class FeatureStack:
         """
         Args:
             names: of :data:`FEATURES`, in order.
-            lower, upper: joint limits (N,) [rad, m].
+            lower: lower joint limits (N,) [rad, m].
+            upper: upper ones.
             history: number of moments in one observation.
             phase_period: of the feature ``phase`` [s].
 
