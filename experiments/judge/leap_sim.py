@@ -1,4 +1,4 @@
-"""A policy that somebody else trained in another simulator: turns of a can in the LEAP hand, in four engines.
+"""A public policy of another simulator: turns of a can in the LEAP hand, in four engines.
 
 The policy is a checkpoint that LEAP_Hand_Sim (Isaac Gym with PhysX, learner rl_games) writes: a network of
 fully connected layers that sees joint positions, targets and a phase, neither object nor goal. It is
