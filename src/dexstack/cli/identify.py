@@ -16,7 +16,7 @@ from dexstack.cli.output import note, publish, table
 from dexstack.control.policies.mapping import read_mapping
 from dexstack.errors import ConfigError
 from dexstack.files import write_text
-from dexstack.identification.gains import matching_gains
+from dexstack.identification.gains import matching_gains, require_gains
 from dexstack.identification.unknowns import DELAY, MOST, UNKNOWNS, USUAL, chosen, first_guess, values
 from dexstack.plants import PLANTS
 from dexstack.tasks import TASKS
@@ -118,12 +118,17 @@ def run(args: argparse.Namespace) -> int:
     if (args.recording is None) == (args.excite is None):
         raise ConfigError("identify needs either a recording, or --excite MODE to make one")
     unknowns, policy = chosen(args.only, args.also), read_mapping(args.policy) if args.policy else None
+    if policy is not None:
+        require_gains(policy)
     files = tuple(str(Path(f).absolute()) for f in args.params)
     overrides = tuple(sorted(dict(args.settings).items()))
     spec = Spec(args.task, args.object, args.hand, files, overrides, args.plant)
     settings = read_settings(spec)
     task = make_task(spec, settings)
     servo: ServoParams = servo_of(task, settings)
+    damping = getattr(task.setup().robot, "damping", None)
+    if policy is not None and damping is None:
+        raise ConfigError(f"--policy needs a hand, which the task '{task.name}' has not")
     folder = args.results or Path("results") / f"identify-{datetime.now():%Y%m%d-%H%M%S}"
     if args.excite:
         args.recording = excite.excite(args, task, servo, folder)
@@ -139,8 +144,7 @@ def run(args: argparse.Namespace) -> int:
     if args.out:
         write_world(args.out, fit)
     results["theta_file"] = str(_save(args, task, settings, fit)) if args.save else None
-    damping = getattr(task.setup().robot, "damping", None)
-    if policy and damping is not None:
+    if policy is not None:
         results["gains"] = matching_gains(policy, damping, fit.told_world())._asdict()
     publish(args, "identify", results, *_views(args, fit, results))
     return 0 if fit.after < fit.before else 1

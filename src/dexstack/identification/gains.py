@@ -23,6 +23,16 @@ class Gains(NamedTuple):
     negative; mean of the joints [N·m·s/rad]."""
 
 
+def require_gains(mapping: PolicyMapping) -> None:
+    """Check that a mapping has the gains of the policy's simulator.
+
+    Raises:
+        ConfigError: it has none.
+    """
+    if mapping.kp <= 0.0:
+        raise ConfigError("the mapping does not have 'kp' and 'kd', the gains in the policy's simulator")
+
+
 def matching_gains(mapping: PolicyMapping, damping: np.ndarray, world: World) -> Gains:
     """Return the gains that make a hand's joints move as those of a policy's simulator.
 
@@ -41,8 +51,7 @@ def matching_gains(mapping: PolicyMapping, damping: np.ndarray, world: World) ->
     Raises:
         ConfigError: the mapping has no gains.
     """
-    if mapping.kp <= 0.0:
-        raise ConfigError("the mapping does not have 'kp' and 'kd', the gains in the policy's simulator")
+    require_gains(mapping)
     there = np.full_like(damping, mapping.joint_damping) if mapping.joint_damping else damping
     wanted = float(np.mean(mapping.kd + there - world.joint_damping * damping)) / world.torque
     return Gains(mapping.kp / world.torque, max(wanted, 0.0), max(-wanted * world.torque, 0.0))

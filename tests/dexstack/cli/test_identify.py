@@ -67,6 +67,9 @@ def test_a_world_comes_out(fitted, tmp_path, capsys, outcome):
     assert charts[1]["t"][:5] == [0.0, 0.0, 0.02, 0.04, 0.06]
     assert "<td>mass</td><td>1</td><td>2</td>" in page and "data:image/png;base64," in page
     policy = tmp_path / "policy.yaml"
+    policy.write_text("{rate: 20.0}")  # refused before the fit
+    assert main([*argv, "--policy", str(policy)]) == 2
+    assert "does not have 'kp'" in capsys.readouterr().err
     policy.write_text("{kp: 2.5, kd: 0.25}")
     assert main([*argv, "--policy", str(policy)]) == 0
     out = capsys.readouterr().out
