@@ -12,30 +12,16 @@ from scipy.spatial.transform import Rotation
 from dexengines import load, rollout
 from dexengines.scene import State
 from dexstack.errors import ConfigError
+from experiments.engines.toss_data import INERTIA, MASS, RATE, WIDTH, Toss
 
-RATE = 148.0
-"""Samples of a recording per second [Hz]."""
 SUBSTEPS = 4
 """Steps of a simulator per sample."""
-WIDTH, MASS, INERTIA = 0.1048, 0.37, 8.1e-4
-"""Edge [m], mass [kg] and moment of inertia [kg m²] of the cube, published with the tosses."""
 XML = """<mujoco><option timestep="{dt}" cone="elliptic" impratio="10"/><worldbody>
   <geom name="table" type="plane" size="0 0 1" friction="{friction} 0 0" {contact}/>
   <body name="cube" pos="0 0 1"><freejoint/>
     <inertial pos="0 0 0" mass="{mass}" diaginertia="{inertia} {inertia} {inertia}"/>
     <geom name="cube" type="box" size="{half} {half} {half}" friction="{friction} 0 0" {contact}/></body>
   </worldbody></mujoco>"""
-
-
-class Toss(NamedTuple):
-    """One toss, K samples at :data:`RATE`; the table is z = 0."""
-
-    index: int
-    """Number in the publication."""
-    q: np.ndarray
-    """(K, 7) position [m] and quaternion wxyz."""
-    v: np.ndarray
-    """(6,) velocity at the first sample: linear [m/s] in world, angular [rad/s] in body axes."""
 
 
 class Unknown(NamedTuple):
@@ -65,13 +51,19 @@ OWN = {
         Unknown("relaxation_time", 0.005, 1e-4, 0.1, log=True),
     ),
     "lcp": (Unknown("restitution", 0.125, 0.0, 0.8),),
-    "soft": (Unknown("stiffness", 5e3, 5e2, 1e5, log=True),),
+    "soft": (
+        Unknown("stiffness", 5e3, 5e2, 1e5, log=True),
+        Unknown("dissipation_speed", 0.7, 0.1, 10.0, log=True),
+    ),
     "drake": (
         Unknown("stiffness", 1e4, 1e2, 1e7, log=True),
         Unknown("dissipation", 0.5, 0.0, 10.0),
     ),
 }
 """Parameters of each simulator's contact."""
+OPTIONS = {"lcp": {"directions": 8}}
+"""Of engines. Friction of lcp's impacts is that of a polygon: a cube that tumbles strikes at an angle to
+its slip."""
 Simulate = Callable[[Mapping[str, float], Sequence[Toss]], list[np.ndarray]]
 """(parameters, tosses) → simulated poses (K, 7) of each toss, from its first state."""
 
@@ -103,7 +95,7 @@ def engine(name: str) -> Simulate:
                 contact=solref,
             )
         )
-        scenes = [load(model, name, materials=materials) for _ in tosses]
+        scenes = [load(model, name, materials=materials, **OPTIONS.get(name, {}))] * len(tosses)
         q, v = np.array([toss.q[0] for toss in tosses]), np.array([toss.v for toss in tosses])
         states = State(np.zeros(len(tosses)), q, v, np.zeros((len(tosses), 0)))
         longest = max(len(toss.q) for toss in tosses)

@@ -1,16 +1,15 @@
 """Real tosses of a cube in every engine and in Drake: parameters fitted on some tosses, errors on
 others.
 
-The tosses are motion capture of an acrylic cube thrown onto a table (Pfrommer, Halm and Posa,
-*ContactNets*, CoRL 2020), not part of this project: ``--data`` names a file with ``length`` (n,),
-``index`` (n,), and, one toss after another, ``p_WB`` (M, 3) [m], ``quat_WB`` (M, 4) wxyz, ``v_WB``
-(M, 3) [m/s] and ``omega_B`` (M, 3) [rad/s], samples at 148 Hz, the table at z = 0. Velocities are
-backward differences, hence those of half a sample earlier; gravity is added for that half.
+``--data`` names a file that :mod:`experiments.engines.toss_data` reads. Lengths in it are too short by
+the share by which free flight accelerates too little; they are corrected, and the state at the start is
+fitted to the flight.
 
 ``--fit`` searches each simulator's parameters on :data:`TRAINED` tosses by the same number of
 evaluations of the same search, and keeps them in ``toss_parameters.json``; a simulator that is there
-already is not fitted again. All simulators start every toss that they were not fitted on from the
-measured state. Errors are means over time, then over tosses.
+already is not fitted again. Errors are means over time, then over tosses. Beside them stands the
+position error with the best friction of each toss, of :data:`FRICTIONS`: what no law with one
+coefficient of friction for all tosses gets below.
 
 Required: position error within :data:`BEST` % of the width in the best engine, and in each within
 Drake's; rotation error within :data:`ROTATION`; the face right in :data:`FACE` of the tosses.
@@ -22,7 +21,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,39 +34,19 @@ from dexengines import ENGINES
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
 from dexstack.errors import ConfigError, writing
-from experiments.engines.toss_simulators import COMMON, OWN, RATE, WIDTH, Simulate, Toss, simulator
+from experiments.engines.toss_data import WIDTH, Toss, lowest, read_tosses
+from experiments.engines.toss_simulators import COMMON, OWN, Simulate, simulator
 from experiments.harness import Findings, experiment
 
 BEST, ROTATION, FACE = 10.0, 20.0, 0.75
 """[% of the width], [deg], share."""
 TRAINED, HELD_OUT = 50, 200
 """Tosses of the fit, and of the errors."""
+FRICTIONS = np.linspace(0.85, 1.15, 7)
+"""Factors of the fitted friction."""
 POPULATION = 16
 """Members of the search."""
-GRAVITY = 9.81
 PARAMETERS = Path(__file__).with_name("toss_parameters.json")
-CORNERS = np.array(np.meshgrid(*[[-0.5, 0.5]] * 3)).reshape(3, -1).T
-"""(8, 3) corners of the cube in widths."""
-
-
-def read_tosses(path: Path) -> list[Toss]:
-    """Read a file of tosses.
-
-    Raises:
-        ConfigError: the file is missing or lacks an array.
-    """
-    try:
-        with np.load(path) as file:
-            names = ("length", "index", "p_WB", "quat_WB", "v_WB", "omega_B")
-            length, index, *columns = (np.asarray(file[name]) for name in names)
-    except (OSError, KeyError, ValueError) as error:
-        raise ConfigError(f"no tosses in {path}: {error}") from None
-    p, quat, v, omega = (column.astype(float) for column in columns)
-    ends, half = np.cumsum(length), np.array([0.0, 0.0, -0.5 * GRAVITY / RATE])
-    return [
-        Toss(int(k), np.hstack([p[a:b], quat[a:b]]), np.hstack([v[a] + half, omega[a]]))
-        for k, a, b in zip(index, ends - length, ends, strict=True)
-    ]
 
 
 class Errors(NamedTuple):
@@ -91,20 +70,28 @@ def errors(q: np.ndarray, toss: Toss) -> Errors:
     R, R_measured = (Rotation.from_quat(x[:, 3:], scalar_first=True) for x in (q, toss.q))
     angle = np.degrees((R.inv() * R_measured).magnitude())
     up, up_measured = (r[-1].inv().apply([0.0, 0.0, 1.0]) for r in (R, R_measured))
-    lowest = q[:, 2] + (R.as_matrix()[:, 2] @ (WIDTH * CORNERS).T).min(axis=1)
     return Errors(
         position.mean(),
         angle.mean(),
         position[-1],
         angle[-1],
         float(up @ up_measured > np.cos(np.pi / 4)),
-        1e3 * max(0.0, -lowest.min()),
+        1e3 * max(0.0, -lowest(q).min()),
     )
 
 
 def judged(found: Sequence[np.ndarray], tosses: Sequence[Toss]) -> np.ndarray:
     """Return the errors (n, 6) of simulated tosses."""
     return np.array([errors(q, toss) for q, toss in zip(found, tosses, strict=True)])
+
+
+def own_friction(simulate: Simulate, values: Mapping[str, float], tosses: Sequence[Toss]) -> float:
+    """Return the position error [% of the width] with the best of :data:`FRICTIONS` for each toss."""
+    found = []
+    for factor in FRICTIONS:
+        q = simulate({**values, "friction": factor * values["friction"]}, tosses)
+        found.append(judged(q, tosses)[:, 0])
+    return float(np.min(found, axis=0).mean())
 
 
 def fit(name: str, simulate: Simulate, tosses: Sequence[Toss], evaluations: int, seed: int) -> dict[str, Any]:
@@ -151,7 +138,7 @@ def fit(name: str, simulate: Simulate, tosses: Sequence[Toss], evaluations: int,
 
 def make(args: argparse.Namespace) -> Findings:
     """Fit what is asked for, then simulate the tosses that no simulator was fitted on."""
-    tosses = read_tosses(args.data)
+    tosses, scale = read_tosses(args.data)
     kept = json.loads(args.parameters.read_text()) if args.parameters.is_file() else {}
     kept = {"trained": [], "fits": {}} | kept
     if args.fit:
@@ -168,9 +155,10 @@ def make(args: argparse.Namespace) -> Findings:
     order = np.random.default_rng(args.seed).permutation(len(unseen))[: args.held_out]
     chosen, rows = [unseen[k] for k in order], []
     for name in args.engines:
-        begin = time.perf_counter()
+        begin, values = time.perf_counter(), kept["fits"][name]["values"]
         try:
-            table_of = judged(simulator(name)(kept["fits"][name]["values"], chosen), chosen)
+            simulate = simulator(name)
+            table_of = judged(simulate(values, chosen), chosen)
         except ConfigError as error:
             note(f"{name} is left out: {error}")
             continue
@@ -179,11 +167,11 @@ def make(args: argparse.Namespace) -> Findings:
         row |= {"depth_mm_worst": float(table_of[:, -1].max()), "n": len(chosen)}
         row |= {"position_interval": [float(row["position_percent"] + s * spread[0]) for s in (-1, 1)]}
         row |= {"rotation_interval": [float(row["rotation_deg"] + s * spread[1]) for s in (-1, 1)]}
-        rows.append(
-            {"name": name, **row, "wall_s": time.perf_counter() - begin, **kept["fits"][name]["values"]}
-        )
+        row |= {"wall_s": time.perf_counter() - begin, **values}
+        row |= {"position_percent_own_friction": own_friction(simulate, values, chosen)}
+        rows.append({"name": name, **row})
         note(f"{name}: {row['position_percent']:.1f} %, {row['rotation_deg']:.1f}°")
-    return Findings(_results(rows, kept), lines=[_table(rows)], seed=args.seed)
+    return Findings(_results(rows, kept) | {"length_scale": scale}, lines=[_table(rows)], seed=args.seed)
 
 
 def _results(rows: list[dict[str, Any]], kept: dict[str, Any]) -> dict[str, Any]:

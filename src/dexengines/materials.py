@@ -37,6 +37,9 @@ class Material:
     stiffness: float | None = None
     """soft: contact stiffness; the smaller of two surfaces counts [N/m]. None: by weight and size
     (:mod:`dexengines.soft.scaling`)."""
+    dissipation_speed: float | None = None
+    """soft: approach speed at which dissipation doubles the force; the smaller of two surfaces counts
+    [m/s]. None: by gravity and size."""
     restitution: float = 0.0
     """lcp: coefficient of restitution; the larger of two surfaces counts."""
     resolution: float | None = None

@@ -49,7 +49,7 @@ class SoftScene(Scene):
     Args:
         model, materials: see :class:`dexengines.scene.Scene`; two bodies that meet have the finer
             one's spacing of points, up to :data:`POINTS` for a body.
-        law: contact parameters; friction comes from the model, stiffness from the materials where
+        law: contact parameters; friction comes from the model, stiffness and v_d from the materials where
             they have one. None: by weight and size, see :mod:`~dexengines.soft.scaling`.
         roundness: √ε1 in spacings of the points.
         dissipation: a name in :data:`DISSIPATIONS`.
@@ -160,8 +160,11 @@ class SoftScene(Scene):
     def _law_of(self, geoms: list[Geom]) -> ContactParams:
         """Return the parameters of a contact of geoms, those of one surface or of two."""
         law = scaling.law(self.model, geoms) if self._law is None else self._law
-        asked = [g.material.stiffness for g in geoms if g.material.stiffness is not None]
-        return law._replace(stiffness=min(asked, default=law.stiffness))
+        softest, slowest = (
+            min((x for g in geoms if (x := getattr(g.material, name)) is not None), default=given)
+            for name, given in (("stiffness", law.stiffness), ("dissipation_speed", law.v_d))
+        )
+        return law._replace(stiffness=softest, v_d=slowest)
 
     def _union(self, geom: Geom) -> tuple[int, int, int]:
         """Return the surface of a geom: geoms of one body that meet the same others are united."""

@@ -205,7 +205,9 @@ class SoftSystem(SoftContact):
         if contact is not None:
             push = jnp.einsum("pab,pb->pa", contact.damping, relative)
             floor = SLOWEST**2 * jnp.trace(contact.damping, axis1=1, axis2=2)
-            power = dt * (jnp.sum(push * relative, axis=1) + floor) + jnp.finfo(q.dtype).tiny
+            power = dt * (jnp.sum(push * relative, axis=1) + floor)
+            real = jnp.finfo(q.dtype)  # damping far from contact underflows, and may not be definite then
+            power = jnp.maximum(power, real.tiny / real.eps)
             dv = dv + _kept(factor, dv, dt * jnp.einsum("pia,pa->ip", J, push), power)
         v = v + dv
         return self.tree.integrate(q, v, dt), v
