@@ -38,9 +38,9 @@ DIVERGED = 1e6
 """Speed of a motion that is not judged [m/s, rad/s]."""
 UNEXPLAINED = 0.01
 """Share of the impulse that may stay unexplained."""
-STEADY = 0.02
+STEADY = 0.01
 """Share of the change of momentum over the last checks that may."""
-SLOW = 0.01
+SLOW = 0.005
 """Least speed that this is, over √(g L)."""
 RECENT = 10
 """Number of these checks."""
