@@ -308,17 +308,18 @@ class Balance:
     def _unexplained(self, check: Check, wanted: np.ndarray, held: float = 1.0) -> np.ndarray:
         """Return the part (r,) of an impulse that no contact forces explain, if a share ``held`` of
         the friction coefficients counts."""
-        polygons = _polygon(np.array([t.normal for t in check.touches]))
-        forces, moments, of = [], [], []
-        for k, (t, slide) in enumerate(zip(check.touches, check.sliding, strict=True)):
-            mu = held * self._mu(t)
-            force = t.normal + mu * (-slide[None] if slide.any() else polygons[k])
-            turns = t.turns and (t.alone or slide.any())  # where corners slide, the load may be within
-            for turn in (mu, -mu) if turns else (0.0,):  # with a lever of L at most
-                forces.append(force)
-                moments.append(np.tile(turn * t.normal, (len(force), 1)))
-                of += [k] * len(force)
-        force, moment = np.concatenate(forces), np.concatenate(moments)
+        slides, normals = np.array(check.sliding), np.array([t.normal for t in check.touches])
+        slide = slides.any(axis=1)
+        # where corners slide, the load may be within
+        turns = np.array([t.turns and (t.alone or s) for t, s in zip(check.touches, slide, strict=True)])
+        mu = held * np.array([self._mu(t) for t in check.touches])
+        along = np.where(slide[:, None, None], -slides[:, None], _polygon(normals))
+        of, corner = np.nonzero(np.arange(CORNERS) < np.where(slide, 1, CORNERS)[:, None])
+        turn = mu * turns  # with a lever of L at most, to either side
+        other = np.flatnonzero(turns[of])
+        turn = np.append(turn[of], -turn[of[other]])
+        of, corner = np.append(of, of[other]), np.append(corner, corner[other])
+        force, moment = normals[of] + mu[of, None] * along[of, corner], turn[:, None] * normals[of]
         point = np.array([t.point for t in check.touches])[of]
         bodies = np.array([t.bodies for t in check.touches])[of]
         A = np.zeros((len(wanted), len(force)))
