@@ -38,8 +38,9 @@ MOST, LINEAR = 6.0, 0.1
 ACCURATE = 1e-6
 """Share of the largest derivative along a direction."""
 WRT = ("q", "v", "tau")
-SETTLING = 250
-"""Steps of the hand before the rollout."""
+SETTLING, MOVING = 2500, 250
+"""Steps of the hand before the rollout that is timed, and steps of them, beside the rollout's number,
+from which derivatives are compared."""
 STEPS = (100, 200, 400)
 DIRECTIONS = 24
 SIDES = 1e-5
@@ -138,7 +139,7 @@ def _palm(steps: int) -> tuple[Case, Case]:
         system.tau[joints] = tau[k, joints] = 2.0 * (held - system.q[joints]) - 0.05 * system.v[joints]
         system.step()
     cases = []
-    for (q, v), forces in ((settled, tau[SETTLING:]), (start, tau)):
+    for (q, v), forces in ((settled, tau[SETTLING:]), (start, tau[: MOVING + steps])):
         system.q[:], system.v[:] = q, v
         cases.append(Case(system, forces))
     return cases[0], cases[1]
