@@ -13,7 +13,7 @@ where it rested in equilibrium should have stayed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import mujoco
@@ -75,8 +75,8 @@ class Check(NamedTuple):
     """What explains the motion of bodies between two checks."""
 
     touches: list[Touch]
-    sliding: list[np.ndarray]
-    """Directions (3,) in which the contacts slide, zero of those that stick."""
+    sliding: np.ndarray
+    """(K, 3) directions in which the contacts slide, zero of those that stick."""
     place: dict[int, tuple[slice, np.ndarray, np.ndarray]]
     """Of every body, its rows among all, (r, 6) those of its momentum, and its centre (3,) [m]."""
     pairs: list[tuple[Touch, Touch]]
@@ -84,7 +84,7 @@ class Check(NamedTuple):
 
     def sticking(self) -> Check:
         """Return the same with contacts that stick."""
-        return self._replace(sliding=[np.zeros(3)] * len(self.touches))
+        return self._replace(sliding=np.zeros((len(self.touches), 3)))
 
 
 class Past(NamedTuple):
@@ -188,10 +188,10 @@ class Balance:
         """Return the contacts that explain a motion, None if that is open: those of both ends if they
         are the same, else their normals, for the linear momentum alone."""
         pairs = self._alike(bodies, before, now)
-        sliding = [self._slip(*pair) for pair in pairs]
+        sliding, sure = self._slips(pairs)
         most = MOST if len(bodies) == 1 else TOGETHER
-        if whole := bool(pairs) and len(pairs) <= most and all(s is not None for s in sliding):
-            touches = [between(*pair) for pair in pairs]
+        if whole := bool(pairs) and len(pairs) <= most and sure.all():
+            touches = between(pairs)
         else:
             pairs, old, new = [], *(of_pairs(bodies, seen) for seen in (before, now))
             if old.keys() != new.keys():
@@ -199,11 +199,12 @@ class Balance:
             touches = [t for pair in old for t in distinct([*old[pair], *new[pair]])]
             if not 0 < len(touches) <= most:
                 return None
-            length, along = min(self._length[b] for b in bodies), {}
-            for g in old:
-                slides = common_slip([*old[g], *new[g]], length) > 0.0
-                along[g] = self._slip(mean_of(old[g]), mean_of(new[g])) if slides else None
-            sliding = [np.zeros(3) if along[t.geoms] is None else along[t.geoms] for t in touches]
+            length = min(self._length[b] for b in bodies)
+            slides = [common_slip([*old[g], *new[g]], length) > 0.0 for g in old]
+            along, sure = self._slips([(mean_of(old[g]), mean_of(new[g])) for g in old])
+            along[~(sure & slides)] = 0.0
+            of = list(old)
+            sliding = along[[of.index(t.geoms) for t in touches]]
         place, first = {}, 0
         for b in bodies:
             rows = now[b].rows if whole else now[b].rows[:3]
@@ -257,7 +258,7 @@ class Balance:
             least = ROUNDING * min(map(self._mu, check.touches))
             crept = crept if np.linalg.norm(held) <= least else 0.0
         # an impact may fall into a single check, and contacts that are not the same be incomplete
-        sure = past.share > UNEXPLAINED or (bool(check.pairs) and all(s.any() for s in check.sliding))
+        sure = past.share > UNEXPLAINED or (bool(check.pairs) and check.sliding.any(axis=1).all())
         known = self._past[bodies] = past.followed(rest, change, crept, share)
         what = known.fault(mass * SLOW * np.sqrt(self._gravity * length), sure)
         names = " and ".join(map(self._name, bodies))
@@ -293,27 +294,31 @@ class Balance:
                 found.setdefault(id(y), (old.touches[k], y))
         return list(found.values())
 
-    def _slip(self, old: Touch, new: Touch) -> np.ndarray | None:
-        """Return the direction (3,) in which a contact slides all the time, zero if it sticks, None
-        if neither is sure."""
-        length = min(self._length[b] for b in new.bodies if b in self._length)
-        low, high = sorted(float(np.linalg.norm(x.slip)) for x in (old, new))
-        if high <= SLIDING * np.sqrt(self._gravity * length):
-            return np.zeros(3)
-        if low < BRAKED * high or old.slip @ new.slip < ALONG * low * high:
-            return None
-        along = old.slip / np.linalg.norm(old.slip) + new.slip / np.linalg.norm(new.slip)
-        return along / np.linalg.norm(along)
+    def _slips(self, pairs: Sequence[tuple[Touch, Touch]]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the directions (K, 3) in which contacts slide all the time, zero where they stick,
+        and whether (K,) either is sure."""
+        if not pairs:
+            return np.zeros((0, 3)), np.zeros(0, bool)
+        length = np.array([min(self._length[b] for b in new.bodies if b in self._length) for _, new in pairs])
+        slips = np.array([[old.slip, new.slip] for old, new in pairs])
+        speeds = np.linalg.norm(slips, axis=2)
+        low, high = speeds.min(axis=1), speeds.max(axis=1)
+        sticks = high <= SLIDING * np.sqrt(self._gravity * length)
+        turned = np.sum(slips[:, 0] * slips[:, 1], axis=1) < ALONG * low * high
+        slides = ~(sticks | turned | (low < BRAKED * high))
+        along = np.zeros((len(pairs), 3))
+        along[slides] = (slips[slides] / speeds[slides, :, None]).sum(axis=1)
+        along[slides] /= np.linalg.norm(along[slides], axis=1, keepdims=True)
+        return along, sticks | slides
 
     def _unexplained(self, check: Check, wanted: np.ndarray, held: float = 1.0) -> np.ndarray:
         """Return the part (r,) of an impulse that no contact forces explain, if a share ``held`` of
         the friction coefficients counts."""
-        slides, normals = np.array(check.sliding), np.array([t.normal for t in check.touches])
-        slide = slides.any(axis=1)
+        normals, slide = np.array([t.normal for t in check.touches]), check.sliding.any(axis=1)
         # where corners slide, the load may be within
         turns = np.array([t.turns and (t.alone or s) for t, s in zip(check.touches, slide, strict=True)])
         mu = held * np.array([self._mu(t) for t in check.touches])
-        along = np.where(slide[:, None, None], -slides[:, None], _polygon(normals))
+        along = np.where(slide[:, None, None], -check.sliding[:, None], _polygon(normals))
         of, corner = np.nonzero(np.arange(CORNERS) < np.where(slide, 1, CORNERS)[:, None])
         turn = mu * turns  # with a lever of L at most, to either side
         other = np.flatnonzero(turns[of])
@@ -348,7 +353,7 @@ class Balance:
         if apart or (normals @ normals.T < ALONG).any():  # bodies may jam between walls, but need not
             return False
         up = -self._model.opt.gravity / self._gravity
-        sticks = [np.zeros(3)] * len(seen.touches)
+        sticks = np.zeros((len(seen.touches), 3))
         check = Check(seen.touches, sticks, {b: (slice(0, 6), seen.rows, seen.centre)}, [])
         for turn in TILT * _polygon(up):
             wanted = np.append(up + turn, (0.0,) * 3)

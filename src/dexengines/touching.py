@@ -192,10 +192,12 @@ def groups(seen: Mapping[int, Seen], free: Collection[int]) -> list[tuple[int, .
     return [(b,) for b in seen if b in free] + together
 
 
-def between(old: Touch, new: Touch) -> Touch:
-    """Return a contact in the middle of a check."""
-    n = old.normal + new.normal
-    return new._replace(point=0.5 * (old.point + new.point), normal=n / np.linalg.norm(n))
+def between(pairs: Sequence[tuple[Touch, Touch]]) -> list[Touch]:
+    """Return contacts in the middle of a check."""
+    normals = np.array([old.normal + new.normal for old, new in pairs])
+    normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+    points = 0.5 * np.array([old.point + new.point for old, new in pairs])
+    return [new._replace(point=p, normal=n) for (_, new), p, n in zip(pairs, points, normals, strict=True)]
 
 
 def common_slip(touches: Sequence[Touch], length: float) -> float:
