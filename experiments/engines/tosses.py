@@ -42,7 +42,7 @@ BEST, ROTATION, FACE = 10.0, 20.0, 0.75
 """[% of the width], [deg], share."""
 TRAINED, HELD_OUT = 50, 200
 """Tosses of the fit, and of the errors."""
-FRICTIONS = np.linspace(0.85, 1.15, 7)
+FRICTIONS = np.linspace(0.8, 1.2, 9)
 """Factors of the fitted friction."""
 POPULATION = 16
 """Members of the search."""
@@ -60,6 +60,8 @@ class Errors(NamedTuple):
     position_percent_at_rest: float
     """At the last sample."""
     rotation_deg_at_rest: float
+    travel_percent_at_rest: float
+    """How much too far it went, along its first horizontal velocity [% of the width]."""
     face_right: float
     """1 if the same face is up at the last sample."""
     depth_mm: float
@@ -71,12 +73,14 @@ def errors(q: np.ndarray, toss: Toss) -> Errors:
     position = 100.0 * np.linalg.norm(q[:, :3] - toss.q[:, :3], axis=1) / WIDTH
     R, R_measured = (Rotation.from_quat(x[:, 3:], scalar_first=True) for x in (q, toss.q))
     angle = np.degrees((R.inv() * R_measured).magnitude())
+    ahead = toss.v[:2] / np.linalg.norm(toss.v[:2])
     up, up_measured = (r[-1].inv().apply([0.0, 0.0, 1.0]) for r in (R, R_measured))
     return Errors(
         position.mean(),
         angle.mean(),
         position[-1],
         angle[-1],
+        100.0 * float((q[-1, :2] - toss.q[-1, :2]) @ ahead) / WIDTH,
         float(up @ up_measured > np.cos(np.pi / 4)),
         1e3 * max(0.0, -lowest(q).min()),
     )
@@ -87,13 +91,20 @@ def judged(found: Sequence[np.ndarray], tosses: Sequence[Toss]) -> np.ndarray:
     return np.array([errors(q, toss) for q, toss in zip(found, tosses, strict=True)])
 
 
-def own_friction(simulate: Simulate, values: Mapping[str, float], tosses: Sequence[Toss]) -> float:
-    """Return the position error [% of the width] with the best of :data:`FRICTIONS` for each toss."""
+def own_friction(
+    simulate: Simulate, values: Mapping[str, float], tosses: Sequence[Toss]
+) -> dict[str, float]:
+    """Return the position error [% of the width] with the best of :data:`FRICTIONS` for each toss, and
+    the standard deviation of these best frictions as a share."""
     found = []
     for factor in FRICTIONS:
         q = simulate({**values, "friction": factor * values["friction"]}, tosses)
         found.append(judged(q, tosses)[:, 0])
-    return float(np.min(found, axis=0).mean())
+    best = FRICTIONS[np.argmin(found, axis=0)]
+    return {
+        "position_percent_own_friction": float(np.min(found, axis=0).mean()),
+        "own_friction_spread": float(best.std() / best.mean()),
+    }
 
 
 def fit(name: str, simulate: Simulate, tosses: Sequence[Toss], evaluations: int, seed: int) -> dict[str, Any]:
@@ -180,7 +191,7 @@ def make(args: argparse.Namespace) -> Findings:
         row |= {"position_interval": [float(row["position_percent"] + s * spread[0]) for s in (-1, 1)]}
         row |= {"rotation_interval": [float(row["rotation_deg"] + s * spread[1]) for s in (-1, 1)]}
         row |= {"wall_s": time.perf_counter() - begin, **values}
-        row |= {"position_percent_own_friction": own_friction(simulate, values, chosen)}
+        row |= own_friction(simulate, values, chosen)
         rows.append({"name": name, **row})
         note(f"{name}: {row['position_percent']:.1f} %, {row['rotation_deg']:.1f}°")
     return Findings(_results(rows, kept) | {"length_scale": scale}, lines=[_table(rows)], seed=args.seed)
@@ -212,6 +223,7 @@ def _table(rows: list[dict[str, Any]]) -> Any:
         "rotation [°]",
         "at rest [%]",
         "at rest [°]",
+        "too far [%]",
         "face right",
         "depth [mm]",
         "n",

@@ -20,8 +20,9 @@ is solved from several starts. Its residuals are
 - the depths of the finger in the cylinder;
 - the angles, with a small weight.
 
-The combination of least cost without contacts is taken, with every fingertip within :data:`NEAR` of
-its place, sideways within half a width.
+The combination without contacts is taken, with every fingertip within :data:`NEAR` of its place,
+sideways within half a width, that stands out least over the palm's ends, and then of least cost: an
+object over the first links lies on what moves.
 """
 
 from __future__ import annotations
@@ -219,7 +220,9 @@ def _home(
         for c in _middles(figure, claw):
             solutions = list(map(reach, fingers, _places(figure, claw, c, width)))
             found.append((*_together(figure, solutions), c))
-        for touching, miss, cost, q, c in sorted(found, key=lambda one: (len(one[0]), one[1] > NEAR, one[2])):
+        overhang = functools.partial(_overhang, figure, width)
+        order = lambda one: (len(one[0]), one[1] > NEAR, overhang(one[4]), one[2])  # noqa: B023, E731
+        for touching, miss, cost, q, c in sorted(found, key=order):
             if not touching and miss <= NEAR:
                 return q, c, [f"home leaves free a cylinder of {1e3 * width:.0f} mm radius"], ()
             if best is None or (len(touching), miss, cost) < best[0]:
@@ -233,6 +236,12 @@ def _home(
     if touching:
         notes.append(f"do not collide, because they overlap at home: {_pairs(touching)}")
     return q, c, notes, touching
+
+
+def _overhang(figure: Figure, width: float, c: np.ndarray) -> float:
+    """Return the length by which a cylinder over c stands out over the palm's ends [m]."""
+    low, high = figure.palm()
+    return max(0.0, c[0] + width - high[:, 0].max()) + max(0.0, low[:, 0].min() - c[0] + width)
 
 
 def _middles(figure: Figure, claw: bool) -> np.ndarray:

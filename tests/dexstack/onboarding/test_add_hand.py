@@ -17,6 +17,7 @@ from dexstack.model.objects import load_object
 from dexstack.model.placing import place_on_palm
 from dexstack.model.scene import build_scene
 from dexstack.onboarding.add_hand import HandWishes, add_hand
+from dexstack.onboarding.resting import WIDTHS, Figure
 from dexstack.trials.sweep import loop_of
 from tests.dexstack.model.generated_hand import LENGTH, RADIUS, SPACING, TIP, write_hand
 from tests.dexstack.model.tree import at
@@ -95,6 +96,12 @@ def test_the_written_hand_touches_nothing_and_has_a_place_for_a_cube(allegro):
         "allegro_v4_right.urdf",
         "allegro_v4_right.yaml",
     ]
+
+
+def test_the_free_space_is_over_the_palm_where_the_fingers_reach_that_far(tmp_path):
+    """Not over the first links, of a hand whose fingers reach several places as easily."""
+    low, high = Figure(add_hand(load_hand("leap_right").urdf_path, tmp_path).hand).palm()
+    assert low[:, 0].min() <= -WIDTHS[0] and high[:, 0].max() >= WIDTHS[0]
 
 
 def test_a_claw_of_unequal_fingers(tmp_path):

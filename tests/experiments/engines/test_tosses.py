@@ -67,8 +67,8 @@ def test_errors_of_a_shifted_and_turned_motion_are_the_shift_and_the_turn():
     moved = np.array(q)
     moved[:, 0] += 0.1 * WIDTH
     moved[:, 3:] = Rotation.from_euler("z", 30, degrees=True).as_quat(scalar_first=True)
-    found = errors(moved, Toss(0, q, np.zeros(6)))
-    np.testing.assert_allclose(found, [10.0, 30.0, 10.0, 30.0, 1.0, 0.0], atol=1e-9)
+    found = errors(moved, Toss(0, q, np.array([-1.0, 0, 0, 0, 0, 0])))
+    np.testing.assert_allclose(found, [10.0, 30.0, 10.0, 30.0, -10.0, 1.0, 0.0], atol=1e-9)
 
 
 @pytest.mark.parametrize("content", [None, {"length": [1]}])
