@@ -8,7 +8,7 @@ the palm. In a claw it is the direction from the last finger's knuckle to the ot
 point up, or the last finger points away from them. Within :data:`SNAP` of an axis of the palm frame
 it is this axis.
 
-**Home** leaves a cylinder free over a point c on the palm, as wide as possible of :data:`WIDTHS`
+**Home** leaves a cylinder free over a point c on the palm, of the first possible of :data:`WIDTHS`
 (:data:`~dexstack.onboarding.reaching.TALL` high). The fingertips stand next to it,
 :data:`~dexstack.onboarding.reaching.HEIGHT` over the palm: those of the fingers in a row in front
 of it, that of the thumb behind it; in a claw each in the direction of its knuckle. For every
@@ -41,8 +41,9 @@ from dexstack.model.hand import HandModel
 from dexstack.model.scene import JointLayout, build_scene
 from dexstack.onboarding.reaching import GAP, Finger, Place, Solution, half_extents, reach
 
-WIDTHS = (0.040, 0.034, 0.028, 0.022)
-"""Radii of the free space [m]; the first is that of a turning cube of 56 mm."""
+WIDTHS = (0.034, 0.040, 0.028, 0.022)
+"""Radii of the free space, the preferred first [m]. A cube of 56 mm turns within 40 mm, but fingers that
+stand closer turn it more surely."""
 NEAR, SPREAD = 0.006, 0.02
 """[m]"""
 OPPOSED = -0.7
