@@ -91,9 +91,7 @@ def judged(found: Sequence[np.ndarray], tosses: Sequence[Toss]) -> np.ndarray:
     return np.array([errors(q, toss) for q, toss in zip(found, tosses, strict=True)])
 
 
-def own_friction(
-    simulate: Simulate, values: Mapping[str, float], tosses: Sequence[Toss]
-) -> dict[str, float]:
+def own_friction(simulate: Simulate, values: Mapping[str, float], tosses: Sequence[Toss]) -> dict[str, float]:
     """Return the position error [% of the width] with the best of :data:`FRICTIONS` for each toss, and
     the standard deviation of these best frictions as a share."""
     found = []
