@@ -91,6 +91,15 @@ def test_the_program_of_a_step_does_not_grow_with_the_number_of_bodies():
     assert sizes[1] < 1.5 * sizes[0]  # the stacking of each body's numbers is all that is added
 
 
+def test_the_softer_and_slower_material_of_a_contact_replaces_the_rule():
+    materials = {
+        "floor": {"stiffness": 3e4, "dissipation_speed": 0.2},
+        "box0": {"stiffness": 1e4, "dissipation_speed": 0.3},
+    }
+    (ground,) = load(box_on_plane(0.05), "soft", materials=materials).system.grounds
+    assert (float(ground.params.stiffness), float(ground.params.v_d)) == (1e4, 0.2)
+
+
 def test_a_box_falls_freely_where_its_contact_forces_underflow():
     """e^(−φ/ε3) is denormal at 700 to 750 ε3; damping is not definite there."""
     scene, n, rng = load(box_on_plane(0.05), "soft"), 64, np.random.default_rng(0)
