@@ -77,6 +77,18 @@ def simulator(name: str) -> Simulate:
     return drake() if name == "drake" else engine(name)
 
 
+def described(values: Mapping[str, float], contact: str) -> str:
+    """Return the scene as MJCF, with the parameters :data:`COMMON` and attributes of its geoms."""
+    return XML.format(
+        dt=1.0 / (RATE * SUBSTEPS),
+        friction=values["friction"],
+        half=0.5 * WIDTH * values["width"],
+        mass=MASS,
+        inertia=INERTIA * values["inertia"],
+        contact=contact,
+    )
+
+
 def engine(name: str) -> Simulate:
     """Return the simulation in an engine of :mod:`dexengines`."""
 
@@ -85,16 +97,7 @@ def engine(name: str) -> Simulate:
         solref = f'solref="{own["time_constant"]} {own["damping_ratio"]}"' if name == "mujoco" else ""
         # the table is rigid in hydroelastic; in lcp and soft one value serves both surfaces
         materials = None if name == "mujoco" else {"cube" if name == "hydroelastic" else "default": own}
-        model = mujoco.MjModel.from_xml_string(
-            XML.format(
-                dt=1.0 / (RATE * SUBSTEPS),
-                friction=values["friction"],
-                half=0.5 * WIDTH * values["width"],
-                mass=MASS,
-                inertia=INERTIA * values["inertia"],
-                contact=solref,
-            )
-        )
+        model = mujoco.MjModel.from_xml_string(described(values, solref))
         scenes = [load(model, name, materials=materials, **OPTIONS.get(name, {}))] * len(tosses)
         q, v = np.array([toss.q[0] for toss in tosses]), np.array([toss.v for toss in tosses])
         states = State(np.zeros(len(tosses)), q, v, np.zeros((len(tosses), 0)))

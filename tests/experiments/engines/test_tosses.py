@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from experiments.engines import toss_gradients
 from experiments.engines.toss_data import RATE, WIDTH, Toss, flight_start, length_scale
 from experiments.engines.toss_simulators import COMMON, OWN, simulator
 from experiments.engines.tosses import errors, main
@@ -78,3 +79,11 @@ def test_a_file_without_tosses_is_refused(tmp_path, content, capsys):
         np.savez(path, **content)
     assert main(["--data", str(path)]) == 2
     assert f"no tosses in {path}" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_derivatives_of_a_toss_are_those_by_differences(tmp_path, outcome):
+    write_toss(tmp_path / "tosses.npz")
+    found = outcome(toss_gradients.main, "--data", str(tmp_path / "tosses.npz"), "--tosses", "1")[1]
+    assert found["agreeing"] == 1.0 and found["off_median"] < 1e-3
+    assert all(row["loss"] < found["loss_at_start"] for row in found["rows"])
