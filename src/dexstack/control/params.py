@@ -303,7 +303,7 @@ class GaitParams:
         0.001,
         1.0,
     )
-    release_weight: float = param(1.0, "weight of the pull to that target [1/rad², 1/m²]", 1e-3, 1e6)
+    release_weight: float = param(3.0, "weight of the pull to that target [1/rad², 1/m²]", 1e-3, 1e6)
 
 
 @dataclass(frozen=True)
