@@ -220,10 +220,9 @@ def _home(
         found = []
         for c in _middles(figure, claw):
             solutions = list(map(reach, fingers, _places(figure, claw, c, width)))
-            found.append((*_together(figure, solutions), c))
-        overhang = functools.partial(_overhang, figure, width)
-        order = lambda one: (len(one[0]), one[1] > NEAR, overhang(one[4]), one[2])  # noqa: B023, E731
-        for touching, miss, cost, q, c in sorted(found, key=order):
+            found.append((*_together(figure, solutions), c, _overhang(figure, width, c)))
+        order = sorted(found, key=lambda one: (len(one[0]), one[1] > NEAR, one[5], one[2]))
+        for touching, miss, cost, q, c, _ in order:
             if not touching and miss <= NEAR:
                 return q, c, [f"home leaves free a cylinder of {1e3 * width:.0f} mm radius"], ()
             if best is None or (len(touching), miss, cost) < best[0]:
