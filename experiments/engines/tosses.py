@@ -8,8 +8,8 @@ fitted to the flight.
 ``--fit`` searches each simulator's parameters on :data:`TRAINED` tosses by the same number of
 evaluations of the same search, and keeps them in ``toss_parameters.json``; a simulator that is there
 already is not fitted again. Errors are means over time, then over tosses. Beside them stands the
-position error with the best friction of each toss, of :data:`FRICTIONS`: what no law with one
-coefficient of friction for all tosses gets below.
+position error with the best friction of each toss, of :data:`FRICTIONS`: what is left of it with
+the fitted law if friction may differ from toss to toss.
 
 Required: position error within :data:`BEST` % of the width in the best engine, and in each within
 Drake's; rotation error within :data:`ROTATION`; the face right in :data:`FACE` of the tosses.
@@ -73,7 +73,7 @@ def errors(q: np.ndarray, toss: Toss) -> Errors:
     position = 100.0 * np.linalg.norm(q[:, :3] - toss.q[:, :3], axis=1) / WIDTH
     R, R_measured = (Rotation.from_quat(x[:, 3:], scalar_first=True) for x in (q, toss.q))
     angle = np.degrees((R.inv() * R_measured).magnitude())
-    ahead = toss.v[:2] / np.linalg.norm(toss.v[:2])
+    ahead = toss.v[:2] / max(float(np.linalg.norm(toss.v[:2])), 1e-9)  # 0 of a body that is dropped
     up, up_measured = (r[-1].inv().apply([0.0, 0.0, 1.0]) for r in (R, R_measured))
     return Errors(
         position.mean(),

@@ -42,8 +42,8 @@ from dexstack.model.scene import JointLayout, build_scene
 from dexstack.onboarding.reaching import GAP, Finger, Place, Solution, half_extents, reach
 
 WIDTHS = (0.034, 0.040, 0.028, 0.022)
-"""Radii of the free space, the preferred first [m]. A cube of 56 mm turns within 40 mm, but fingers that
-stand closer turn it more surely."""
+"""Radii of the free space, the preferred first [m]: at 34 mm fingers stand close to a cube of 56 mm, which
+turns within 40 mm."""
 NEAR, SPREAD = 0.006, 0.02
 """[m]"""
 OPPOSED = -0.7
