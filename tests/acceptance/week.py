@@ -98,6 +98,8 @@ class BringUp:
         }
 
     def _row(self, phase: str, victim: str, back: bool | None) -> dict[str, Any]:
+        # a node reports once a second, and a rollout can be shorter
+        self._until(lambda: all(self.probe.pid(name) for name in VICTIMS), BACK_TIMEOUT)
         pids = {name: self.probe.pid(name) for name in self.probe.reports} | {"up": self.up.pid}
         self._seen |= {pid for pid in pids.values() if pid}
         memory = {}
