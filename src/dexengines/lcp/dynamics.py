@@ -420,13 +420,18 @@ def factorise(above, M):
 @inner
 def solve_mass(above, L, x):
     """x ← M⁻¹ x with the factors of :func:`factorise`."""
-    n = above.size
-    for i in range(n - 1, -1, -1):
+    solve_mass_of_tree(above, L, x, 0, above.size)
+
+
+@inner
+def solve_mass_of_tree(above, L, x, first, end):
+    """:func:`solve_mass` of the degrees of freedom ``first`` … ``end`` − 1 of one or several trees."""
+    for i in range(end - 1, first - 1, -1):
         j = above[i]
         while j >= 0:
             x[j] -= L[i, j] * x[i]
             j = above[j]
-    for i in range(n):
+    for i in range(first, end):
         x[i] /= L[i, i]
         j = above[i]
         while j >= 0:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dexengines.kernels import inner
-from dexengines.lcp.dynamics import solve_mass
+from dexengines.lcp.dynamics import solve_mass_of_tree
 from dexengines.lcp.features import gap_of_features
 from dexengines.lcp.vectors import cross, divide, dot, fill, put
 
@@ -182,19 +182,41 @@ def _limit_rows(world, limit, q, rows):
 
 
 @inner
+def _find_trees(above, end):
+    """Return the first degree of freedom (V,) of every one's tree; write to ``end`` (V,) that after
+    its tree's last, at the first one. Those of a tree follow each other."""
+    root = np.empty(above.size, np.int64)
+    for k in range(above.size):
+        root[k] = k if above[k] < 0 else root[above[k]]
+        end[root[k]] = k + 1
+    return root
+
+
+@inner
 def _delassus(above, L, rows):
-    """Write Y = J M⁻¹ and A = J M⁻¹ Jᵀ from the factors L of M."""
+    """Write Y = J M⁻¹ and A = J M⁻¹ Jᵀ (zero before) from the factors L of M; a row acts on two trees
+    at most."""
     J, A, Y = rows.J, rows.A, rows.Y
     n, nv = J.shape
-    column, count = np.empty((n, nv), np.int64), np.zeros(n, np.int64)
+    end = np.empty(nv, np.int64)
+    root = _find_trees(above, end)
+    column, count, tree = np.empty((n, nv), np.int64), np.zeros(n, np.int64), np.full((n, 2), -1)
     for i in range(n):
         for k in range(nv):
             if J[i, k] != 0.0:
                 column[i, count[i]] = k
                 count[i] += 1
         put(Y[i], J[i])
-        solve_mass(above, L, Y[i])
+        if count[i] == 0:
+            continue
+        a, b = root[column[i, 0]], root[column[i, count[i] - 1]]
+        tree[i, 0], tree[i, 1] = a, b
+        solve_mass_of_tree(above, L, Y[i], a, end[a])
+        if b != a:
+            solve_mass_of_tree(above, L, Y[i], b, end[b])
         for j in range(i + 1):
+            if tree[j, 0] != a and tree[j, 0] != b and tree[j, 1] != a and tree[j, 1] != b:
+                continue
             total = 0.0
             for k in column[j, : count[j]]:
                 total += J[j, k] * Y[i, k]
@@ -220,7 +242,7 @@ def make_rows(world, par, tape, m, q, slips, span, limit, decide):
     n = contacts + limit.size
     rows = Rows(
         np.zeros((n, nv)),
-        np.empty((n, n)),
+        np.zeros((n, n)),
         np.empty((n, nv)),
         np.empty(n),
         np.zeros(n),
