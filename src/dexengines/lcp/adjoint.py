@@ -405,18 +405,18 @@ def _pull_move(world, par, tape, i, q, v, h, dt, tau, m, unit, out, tau_bar, q_b
     us, fs = np.empty((1 + op[10], nv)), np.empty((1 + op[10], n))
     repeat_lcps(world, tape, op, start, rows, q, star, h, m, at, us, fs)
     u, after, flying = us[op[10]].copy(), us[op[10] - op[8]], np.empty(nv, np.bool_)
-    find_flying(tree.above, rows, fs[op[10] - op[8]], v, after, star, flying)
+    find_flying(tree.above, rows, fs[op[10] - op[8]], (v, after, u), star, flying)
     later = 0.0 if op[13] else 0.5 * dt / h
     for k in range(nv):
-        u[k] = 0.5 * (v[k] + u[k]) if later > 0.0 and flying[k] else u[k]
+        u[k] += 0.5 * (v[k] - after[k]) if later > 0.0 and flying[k] else 0.0
     u_bar, after_bar, star_bar = np.zeros(nv), np.empty(nv), np.zeros(nv)
     h_bar = _pull_end(
         world, tape, i, q, v, u, after, flying, later, h, m, at, q_bar, v_bar, u_bar, after_bar, rest_bar
     )
     for k in range(nv):
         if later > 0.0 and flying[k]:
-            u_bar[k] *= 0.5
-            v_bar[k] += u_bar[k]
+            v_bar[k] += 0.5 * u_bar[k]
+            after_bar[k] -= 0.5 * u_bar[k]
     if op[6] >= 0:
         kinematics(tree, q, m)
     inertias(tree, unit, m)

@@ -117,28 +117,34 @@ def _remember(memory, tape, rows, limit, cls):
 
 
 @inner
-def find_flying(above, rows, f, v, u, free, flying):
+def find_flying(above, rows, f, velocities, free, flying):
     """Write which velocities (V,) belong to trees on which no row acts: none has a force f (n,), or
-    would with the velocity halfway between v and u.
+    would if those that fly had the velocity halfway to ``after``, and the others that at its end.
 
     Args:
         above: as in :class:`.dynamics.Tree`. rows: with the right-hand side at velocities ``free``.
+        velocities: v at the start; ``after``, that at the end; u, the same with the push.
     """
-    J = rows.J
+    (v, after, u), J, landed = velocities, rows.J, True
     fill(flying, True)
-    for r in range(f.size):
-        w = rows.b[r]
-        for k in range(above.size):
-            w += J[r, k] * (0.5 * (v[k] + u[k]) - free[k])
-        if f[r] != 0.0 or (rows.owner[r] < 0 and w < 0.0):
+    while landed:
+        landed = False
+        for r in range(f.size):
+            w = rows.b[r]
             for k in range(above.size):
-                flying[k] = flying[k] and J[r, k] == 0.0
-    for k in range(above.size - 1, -1, -1):  # down to the roots, and back up
-        if above[k] >= 0:
-            flying[above[k]] = flying[above[k]] and flying[k]
-    for k in range(above.size):
-        if above[k] >= 0:
-            flying[k] = flying[above[k]]
+                w += J[r, k] * (u[k] - free[k])
+                if flying[k]:
+                    w += 0.5 * J[r, k] * (v[k] - after[k])
+            if f[r] != 0.0 or (rows.owner[r] < 0 and w < 0.0):
+                for k in range(above.size):
+                    if flying[k] and J[r, k] != 0.0:
+                        flying[k], landed = False, True
+        for k in range(above.size - 1, -1, -1):  # down to the roots, and back up
+            if above[k] >= 0:
+                flying[above[k]] = flying[above[k]] and flying[k]
+        for k in range(above.size):
+            if above[k] >= 0:
+                flying[k] = flying[above[k]]
 
 
 @inner
@@ -318,8 +324,8 @@ def contact_velocity(world, par, tape, memory, m, motion, span, limit, rest, cur
             world, tape, m, motion, rows, lift, classes, start, rest, solved, counts, extremes
         )
         bits += more
-    find_flying(world.tree.above, rows, rows.f, motion.v, after, free, motion.flying)
-    report_impulses(tape, rows, rows.f)
+    f = rows.f.copy()
+    report_impulses(tape, rows, f)
     r = start + (1 + 2 * rounds) * n
     if find_pushes(rows, u, rest, tape.cls[r : r + n], lift):
         way = solve_and_count(rows, rows.b + lift, classes, solved, counts, extremes)
@@ -329,4 +335,5 @@ def contact_velocity(world, par, tape, memory, m, motion, span, limit, rest, cur
             rounds, pushed = rounds + 1, True
             bits += 1 << rounds if way >= RETRY else 0
             put(tape.cls[r + n : r + 2 * n], classes)
+    find_flying(world.tree.above, rows, f, (motion.v, after, u), free, motion.flying)
     return rounds, bits, pushed, turns, start + (1 + 2 * rounds) * n

@@ -336,7 +336,7 @@ def _substep(simulation, work, rest, later, curved, counts, extremes):
     )
     if later > 0.0:
         for k in range(u.size):
-            u[k] = 0.5 * (motion.v[k] + u[k]) if motion.flying[k] else u[k]
+            u[k] += 0.5 * (motion.v[k] - motion.after[k]) if motion.flying[k] else 0.0
     if n > 0 or hit or later > 0.0:  # otherwise u is unchanged
         twists(tree, u, m)
         bound_motion(tree, shapes, m, u, rest, near)

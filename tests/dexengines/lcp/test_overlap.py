@@ -37,16 +37,17 @@ def test_random_overlaps_part_without_energy(kind):
 @pytest.mark.parametrize(
     ("kind", "scene"),
     [
-        pytest.param("concave", 2110, id="edges that meet nearly parallel"),
-        pytest.param("concave", 38902, id="a face with a corner 3 nm above it"),
-        pytest.param("stack", 3644, id="a contact that a push turns"),
-        pytest.param("stack", 69262, id="an edge's end on an edge"),
-        pytest.param("cylinders", 50, id="contacts that bend do no work"),
-        pytest.param("hulls", 33413, id="a contact that begins within a step"),
+        pytest.param("concave", (1, 2110), id="edges that meet nearly parallel"),
+        pytest.param("concave", (1, 38902), id="a face with a corner 3 nm above it"),
+        pytest.param("stack", (1, 3644), id="a contact that a push turns"),
+        pytest.param("stack", (1, 69262), id="an edge's end on an edge"),
+        pytest.param("stack", (0, 935), id="bodies pushed into others that fly"),
+        pytest.param("cylinders", (1, 50), id="contacts that bend do no work"),
+        pytest.param("hulls", (1, 33413), id="a contact that begins within a step"),
     ],
 )
 def test_a_scene_parts_without_energy(kind, scene):
-    assert part(draw(kind, np.random.default_rng([1, scene])), seconds=0.3) is End.PARTED
+    assert part(draw(kind, np.random.default_rng(scene)), seconds=0.3) is End.PARTED
 
 
 def test_a_contact_opened_again_gets_no_velocity():
