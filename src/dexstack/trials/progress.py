@@ -70,8 +70,8 @@ class Progress:
 
     def line(self) -> str:
         """Return one line: trials done, simulated times of those that run, real-time factor of a
-        process, and the time left if trials last as long as those that ended, or to their limit if none
-        has; trials that already run longer raise that mean."""
+        process, and the time left if trials last as long as those that ended, or at most, to their limit,
+        if none has; trials that already run longer raise that mean."""
         self._spoke = time.monotonic()
         running = sorted(self._running(), reverse=True)
         text = f"{len(self._ended)} of {self._trials} trials done"
@@ -89,7 +89,8 @@ class Progress:
             each = min(each, mean + overdue / len(self._ended))
         left = (self._trials - len(self._ended)) * each - sum(min(t, each) for t, _ in running)
         left *= wall / simulated / self._processes
-        return f"{text}, real-time factor {simulated / wall:.2g}, about {_in_words(left)} left"
+        bound = "about" if self._ended else "at most"
+        return f"{text}, real-time factor {simulated / wall:.2g}, {bound} {_in_words(left)} left"
 
     def _running(self) -> Iterator[tuple[float, float]]:
         for file in self.folder.iterdir():

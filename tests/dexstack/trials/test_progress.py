@@ -18,7 +18,7 @@ def test_the_time_left_follows_from_the_trials_that_ended_and_run(tmp_path):
     seen = Progress(tmp_path, trials=5, seconds=30.0, processes=2)
     assert seen.line() == "0 of 5 trials done; the next ones begin"
     noted(tmp_path, "a", 2.0, 20.0)
-    assert seen.line() == ("0 of 5 trials done; at 2.0 of 30 s, real-time factor 0.1, about 12 min left"), (
+    assert seen.line() == ("0 of 5 trials done; at 2.0 of 30 s, real-time factor 0.1, at most 12 min left"), (
         "(150 − 2) s / 0.1 / 2"
     )
     for count in (1, 2):
@@ -58,7 +58,7 @@ def test_a_line_follows_silence(tmp_path, monkeypatch):
             if said:
                 break
             time.sleep(0.05)
-    assert said[0].startswith("0 of 3 trials done; at 0.2 of 1 s, real-time factor 0.25, about")
+    assert said[0].startswith("0 of 3 trials done; at 0.2 of 1 s, real-time factor 0.25, at most")
     assert not seen.folder.exists()
     with pytest.raises(KeyboardInterrupt), progress(3, 1.0, 1, said.append):
         raise KeyboardInterrupt
