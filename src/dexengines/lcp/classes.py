@@ -56,32 +56,60 @@ def relative(A, b, owner, mu, f):
 
 
 @inner
-def factor(G, order, floor):
-    """Replace G by its LU factors, rows exchanged by ``order`` (n,); a column without a pivot above
-    ``floor`` gets none. Return the rank."""
-    n = order.size
-    rank = n
-    for k in range(n):
+def _factor_panel(G, order, floor, first, end):
+    """:func:`factor` columns ``first`` … ``end`` − 1; of the others only exchange rows. Return the
+    number of missing pivots."""
+    n, missing = order.size, 0
+    for k in range(first, end):
         p = k
         for i in range(k + 1, n):
             if abs(G[i, k]) > abs(G[p, k]):
                 p = i
         order[k] = p
         if abs(G[p, k]) <= floor:
-            rank -= 1
+            missing += 1
             for i in range(k, n):
                 G[i, k] = 0.0
             continue
         if p != k:
             for j in range(n):
                 G[k, j], G[p, j] = G[p, j], G[k, j]
-        pivot = G[k, k + 1 :]
         for i in range(k + 1, n):
             G[i, k] /= G[k, k]
-            share, row = G[i, k], G[i, k + 1 :]
+            share = G[i, k]
             if share != 0.0:
-                for j in range(row.size):
-                    row[j] -= share * pivot[j]
+                for j in range(k + 1, end):
+                    G[i, j] -= share * G[k, j]
+    return missing
+
+
+@inner
+def factor(G, order, floor):
+    """Replace G by its LU factors, rows exchanged by ``order`` (n,); a column without a pivot above
+    ``floor`` gets none. Return the rank.
+
+    Columns are eliminated four at a time, so that the rest of G is read and written a quarter as
+    often.
+    """
+    n = order.size
+    rank, first = n, 0
+    while first < n:
+        end = min(first + 4, n)
+        rank -= _factor_panel(G, order, floor, first, end)
+        for k in range(first, min(end, n - 1)):
+            for i in range(k + 1, end):
+                if G[i, k] != 0.0:
+                    for j in range(end, n):
+                        G[i, j] -= G[i, k] * G[k, j]
+        if end < n:
+            u0, u1, u2, u3 = G[first, end:], G[first + 1, end:], G[first + 2, end:], G[first + 3, end:]
+            for i in range(end, n):
+                a, b, c, d = G[i, first], G[i, first + 1], G[i, first + 2], G[i, first + 3]
+                if a != 0.0 or b != 0.0 or c != 0.0 or d != 0.0:
+                    row = G[i, end:]
+                    for j in range(row.size):
+                        row[j] = row[j] - a * u0[j] - b * u1[j] - c * u2[j] - d * u3[j]
+        first = end
     return rank
 
 
@@ -120,10 +148,9 @@ def active_rows(cls, owner, index):
 def class_matrix(A, owner, mu, cls, index, count, G):
     """Write the matrix of the classes' equations [15], w of the active rows as a function of their
     forces; sliding friction follows its normal force."""
-    for c in range(count):
-        j = index[c]
-        for r in range(count):
-            G[r, c] = A[index[r], j]
+    for r in range(count):
+        for c in range(count):
+            G[r, c] = A[index[r], index[c]]
     for k in range(cls.size):
         if (cls[k] == HIGH or cls[k] == LOW) and cls[owner[k]] == CLAMP:
             sign = mu[k] if cls[k] == HIGH else -mu[k]
