@@ -49,6 +49,13 @@ class ReorientParams(JudgeParams):
         0.0,
         0.2,
     )
+    uphill: float = param(
+        0.06,
+        "distance of the goals from there on a palm that is not level, against gravity's part along it, "
+        "times that part's share [m]",
+        0.0,
+        0.2,
+    )
 
 
 class Reorient(PalmTurn):
@@ -57,7 +64,8 @@ class Reorient(PalmTurn):
 
     Goals lie over the fingers, at most ``forward`` from the start towards the middle of the fingers'
     first links. A large object starts there, and is soon dropped farther out; one narrower than the
-    gap between neighbouring knuckles stays at its start, since it sinks between the fingers. The
+    gap between neighbouring knuckles stays at its start, since it sinks between the fingers. Where the
+    palm is not level they lie uphill of there, since an object that slips does so downhill. The
     height of a goal is that at which the object just touches the surface that bears it at the start.
     The stream continues until the object is dropped or a goal is not reached in time; the measure is
     the number of goals reached. A trial succeeds if it reaches the cap.
@@ -81,6 +89,7 @@ class Reorient(PalmTurn):
         hand = self.robot()
         place = np.array(self.start().pose_WO[:3])
         place[0] += min(self.params.forward, room_over_fingers(hand, self._object(hand), place[0]))
+        place[:2] -= self.params.uphill * np.array(self.gravity[:2]) / np.linalg.norm(self.gravity)
         return place
 
     def _precision(self) -> float:
