@@ -12,6 +12,7 @@ from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import geodesic_angle, height_turned, reach_below, rotation_matrix
 from dexstack.model import placing
 from dexstack.model.hand import load_hand
+from dexstack.model.mount import inclined
 from dexstack.model.objects import load_object
 from dexstack.tasks.base import Outcome
 from dexstack.tasks.palm_turn import PalmTurn, PalmWeights
@@ -68,6 +69,19 @@ def test_goals_lie_over_the_first_links_or_at_most_forward_towards_them(obj, han
     (away, x), middle = place(0.2), {"right": 0.0425, "left": 0.0425, "leap_right": 0.0591}[hand]
     np.testing.assert_allclose(away, [max(middle - x, 0.0), 0.0], atol=1e-4)
     np.testing.assert_allclose(place(0.01)[0], [min(0.01, away[0]), 0.0], atol=1e-9)
+
+
+@pytest.mark.parametrize(("axis", "uphill"), [("y", (-1.0, 0.0)), ("x", None), ("-y", (1.0, 0.0))])
+def test_goals_lie_uphill_on_an_inclined_palm(axis, uphill):
+    gravity = inclined(28.0, axis)
+    level, inclined_place = (
+        next(Reorient(gravity=g).goals(0, 1)).pose_WO[:2] for g in (inclined(0.0, axis), gravity)
+    )
+    shift = inclined_place - level
+    assert np.linalg.norm(shift) == pytest.approx(0.06 * np.sin(np.radians(28.0)))
+    assert shift @ gravity[:2] == pytest.approx(-np.linalg.norm(shift) * np.linalg.norm(gravity[:2]))
+    if uphill:
+        np.testing.assert_allclose(shift / np.linalg.norm(shift), uphill, atol=1e-12)
 
 
 def test_goals_of_an_object_narrower_than_the_knuckle_gap_lie_at_its_start():
