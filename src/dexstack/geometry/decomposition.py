@@ -2,10 +2,10 @@
 seconds.
 
 For every object parts are made at :data:`CONCAVITIES` from coarse to fine, never more than a limit
-(CoACD merges excess parts), and finer only while there are fewer than the limit. The parts whose
-union lies nearest to the mesh, by :func:`~dexstack.geometry.hausdorff.union_error`, are taken. The
-time limits, of wall time and processor time, make parts coarser on a slow machine, down to the convex
-hull; they never refuse an object.
+(CoACD merges excess parts), and finer only while there are fewer than the limit. Of these and the
+convex hull, those whose union lies nearest to the mesh are taken, by
+:func:`~dexstack.geometry.hausdorff.union_error`. The time limits, of wall time and processor time,
+make parts coarser on a slow machine, down to the convex hull; they never refuse an object.
 """
 
 from __future__ import annotations
@@ -177,7 +177,8 @@ def _decompose(mesh: trimesh.Trimesh, limit: int, progress: Callable[[str], None
         progress(f"  not finished in {SECONDS:g} s; trying coarse parts")
         ended = run("hasty_parts", HASTY_SECONDS)
     hull = mesh.convex_hull
-    found = ended.results or [_packed([Surface(np.asarray(hull.vertices), np.asarray(hull.faces))])]
+    whole = _packed([Surface(np.asarray(hull.vertices), np.asarray(hull.faces))])
+    found = [whole, *ended.results]  # parts merged down to the limit may be worse than the hull
     errors = [union_error(mesh, [part.mesh() for part in _unpacked(parts)]) for parts in found]
     best = found[int(np.argmin(errors))]
     if not fine:

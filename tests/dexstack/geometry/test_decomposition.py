@@ -15,6 +15,7 @@ from dexstack.geometry.decomposition import CONCAVITIES, convex_parts, plane_set
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.plants import make_plant
+from dexstack.process.bounded import Ended
 
 CONCAVITY = CONCAVITIES[-1]
 INNER, OUTER, HEIGHT, SECTIONS = 0.02, 0.035, 0.03, 24
@@ -82,6 +83,18 @@ def test_a_short_time_makes_parts_coarser_and_never_rejects_an_object(tmp_path, 
     assert hull.mesh().volume == pytest.approx(ring.mesh.convex_hull.volume)
     assert any("coarse for lack of time: 1 convex parts within" in line for line in said)
     assert len(convex_parts(ring.mesh, 16, pytest.fail)) == 1
+
+
+def test_parts_farther_from_the_mesh_than_its_hull_are_not_taken(tmp_path, monkeypatch):
+    """A block with a dent of 4 mm; its parts, merged down to the limit, miss a slice of 30 mm."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    block, notch = trimesh.creation.box((0.1, 0.1, 0.04)), trimesh.creation.box((0.06, 0.06, 0.008))
+    dented = block.difference(notch.apply_translation((0.0, 0.0, 0.02)))
+    piece = trimesh.creation.box((0.07, 0.1, 0.04)).apply_translation((-0.015, 0.0, 0.0))
+    made = {"part_000/vertices": piece.vertices, "part_000/faces": piece.faces}
+    monkeypatch.setattr(decomposition, "bounded", lambda *_: Ended([made], False, ""))
+    [hull] = convex_parts(dented, 1, lambda _: None)
+    assert hull.mesh().volume == pytest.approx(0.1 * 0.1 * 0.04)
 
 
 def test_a_missing_library_is_named_with_the_command_that_installs_it(tmp_path, ring, monkeypatch):
