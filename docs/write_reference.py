@@ -176,7 +176,8 @@ def _blocks(module: ModuleType, kind: type) -> list[type]:
             and call.func.attr == "__init__"
             and call.args
         ):
-            return scene + [getattr(module, a.id) for a in call.args[1:] if isinstance(a, ast.Name)]
+            named = [x for a in call.args[1:] for x in (a.value.elts if isinstance(a, ast.Starred) else [a])]
+            return scene + [getattr(module, x.id) for x in named if isinstance(x, ast.Name)]
     return scene
 
 

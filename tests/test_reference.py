@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import fields
 
 import pytest
 
 from dexstack.cli import main as cli
 from dexstack.config import share_dir
+from dexstack.contact.detector import DetectorParams
+from dexstack.control.params import BlindParams, MpcParams, PlannerParams, SamplingParams, TrackerParams
 from dexstack.control.supervisors import SUPERVISORS
 from dexstack.plants import PLANTS
 from dexstack.tasks import TASKS
@@ -43,6 +46,9 @@ def test_it_lists_every_command_argument_node_topic_and_parameter(text):
     for name in ("mpc", "simulator", "task", "contact_detector", "learner", "servo", "console", "monitor"):
         own = text.partition(f"## Node `{name}`")[2].partition("\n## ")[0]
         assert '| `task` | "palm_turn" |' in own, f"{name} knows the scene"
+    planned = text.partition("## Node `mpc`")[2].partition("\n## ")[0]
+    for block in (BlindParams, TrackerParams, PlannerParams, MpcParams, SamplingParams, DetectorParams):
+        assert all(f"| `{field.name}` |" in planned for field in fields(block)), block
     for row in (
         "| `contacts` | PointCloud2 | sensor | contact_detector |",
         "| `learner/theta` | String | latched | learner |",
