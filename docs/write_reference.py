@@ -76,6 +76,7 @@ def reference() -> str:
         *_tasks(),
         _supervisors(),
         _plants(),
+        _trials(),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -296,6 +297,15 @@ def _plants() -> str:
     parts = ["## Parameters of the plants\n\nThey belong to the node `simulator`."]
     parts += [f"### {plant}\n\n{_of(plant_params(plant))}" for plant in PLANTS]
     return "\n\n".join(parts)
+
+
+def _trials() -> str:
+    from dexstack.sim.disturbance import Pushes
+    from dexstack.sim.sensor import PoseSensor
+
+    about = "Of `dexstack eval`, in the section `simulator` of a parameter file, besides those of the plant."
+    tables = "\n\n".join(f"{_summary(block)}\n\n{_of(block)}" for block in (PoseSensor, Pushes))
+    return f"## Parameters of trials\n\n{about}\n\n{tables}"
 
 
 def _summary(thing: Any) -> str:

@@ -12,8 +12,10 @@ from dexstack.config import share_dir
 from dexstack.contact.detector import DetectorParams
 from dexstack.control.params import BlindParams, MpcParams, PlannerParams, SamplingParams, TrackerParams
 from dexstack.control.supervisors import SUPERVISORS
+from dexstack.graph.settings import blocks_of
 from dexstack.plants import PLANTS
 from dexstack.tasks import TASKS
+from dexstack.tasks.palm_turn import PalmTurn
 from docs import write_reference
 
 pytestmark = pytest.mark.skipif(
@@ -46,9 +48,6 @@ def test_it_lists_every_command_argument_node_topic_and_parameter(text):
     for name in ("mpc", "simulator", "task", "contact_detector", "learner", "servo", "console", "monitor"):
         own = text.partition(f"## Node `{name}`")[2].partition("\n## ")[0]
         assert '| `task` | "palm_turn" |' in own, f"{name} knows the scene"
-    planned = text.partition("## Node `mpc`")[2].partition("\n## ")[0]
-    for block in (BlindParams, TrackerParams, PlannerParams, MpcParams, SamplingParams, DetectorParams):
-        assert all(f"| `{field.name}` |" in planned for field in fields(block)), block
     for row in (
         "| `contacts` | PointCloud2 | sensor | contact_detector |",
         "| `learner/theta` | String | latched | learner |",
@@ -64,6 +63,17 @@ def test_it_lists_every_command_argument_node_topic_and_parameter(text):
         "| `/tf` | TFMessage |",
     ):
         assert row in text, row
+
+
+def test_it_has_every_parameter_of_a_closed_loop(text):
+    planner, trials = (
+        text.partition(f"## {of}")[2].partition("\n## ")[0] for of in ("Node `mpc`", "Parameters of trials")
+    )
+    for block in (BlindParams, TrackerParams, PlannerParams, MpcParams, SamplingParams, DetectorParams):
+        assert all(f"| `{field.name}` |" in planner for field in fields(block)), block
+    for block in blocks_of(PalmTurn, "mujoco"):
+        assert all(f"| `{field.name}` |" in text for field in fields(block)), block
+    assert "| `pose_noise_time` |" in trials and "| `push_speed` |" in trials
 
 
 def test_types_are_names_of_messages(text):
