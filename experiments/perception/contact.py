@@ -115,7 +115,8 @@ def pictures(
 
 def trackers(loop: Loop) -> dict[str, Tracker]:
     """Return what is compared."""
-    detector, predictor, params = loop.detector, loop.controller.predictor, loop.params[TrackerParams]
+    detector, predictor = loop.detector, loop.controller.predictor
+    params = replace(loop.params[TrackerParams], filter_from=0.0)
     loose = replace(params, contact_error=0.1)
     return {
         "mean of pictures": MeanTracker(),

@@ -69,9 +69,13 @@ class BlindParams:
         Args:
             deviation: largest standard deviations of the pose's position [m] and rotation [rad].
         """
-        position, rotation = deviation
-        doubt = max(position / self.blind_position, rotation / self.blind_rotation)
+        doubt = self.doubt(deviation)
         return 1.0 if doubt <= 0.5 else 0.25 / doubt**2
+
+    def doubt(self, deviation: tuple[float, float]) -> float:
+        """Return d of :meth:`speed`."""
+        position, rotation = deviation
+        return max(position / self.blind_position, rotation / self.blind_rotation)
 
     def hold(self, unseen: float) -> bool:
         """Return whether to hold the last target ``unseen`` [s] after the last measured pose: from
@@ -89,6 +93,13 @@ class TrackerParams:
         "assumed object pose: contact (a filter that moves with the joints and keeps the object out of the "
         "links) or mean (over pictures)",
         choices=("contact", "mean"),
+    )
+    filter_from: float = param(
+        0.25,
+        "doubt from which poses are filtered, as a share of blind_position or blind_rotation; those that are "
+        "more certain are taken as they are [-]",
+        0.0,
+        100.0,
     )
     pose_error_time: float = param(
         0.0,

@@ -14,7 +14,8 @@ that the covariance decides how an overlap is resolved, and how much of it is er
 
 A picture that contradicts the prediction by more than :data:`GATE` is not used. The filter restarts
 when such pictures agree with each other for :data:`PERSISTENT`, as after a fall; shorter ones are
-flips.
+flips. Poses more certain than ``filter_from`` are taken as they are, and the filter starts anew after
+them.
 """
 
 from __future__ import annotations
@@ -118,7 +119,8 @@ class ContactTracker(Tracker):
         return self._P[:6, :6]
 
     def track(self, t: float, pose_WO: np.ndarray, q: np.ndarray, deviation: tuple[float, float]) -> Tracked:
-        if not np.any(deviation) or not np.isfinite([*pose_WO, *deviation]).all():
+        certain = not np.any(deviation) or self.blind.doubt(deviation) < self.params.filter_from
+        if certain or not np.isfinite([*pose_WO, *deviation]).all():
             self.reset()
             return Tracked(pose_WO, deviation)
         Z, R = Transform.of_pose(pose_WO), np.diag(np.repeat(np.square(np.maximum(deviation, LEAST)), 3))

@@ -39,7 +39,9 @@ class Carried(StubPredictor):
 
 
 def tracker(detector=None, **params):
-    return ContactTracker(detector or StubDetector(), Carried(), TrackerParams(**params))
+    return ContactTracker(
+        detector or StubDetector(), Carried(), TrackerParams(**{"filter_from": 0.0} | params)
+    )
 
 
 def turned(axis, angle, pose_WO=STILL):
@@ -50,6 +52,15 @@ def turned(axis, angle, pose_WO=STILL):
 def test_exact_poses_are_taken_as_they_are():
     measured = np.array([0.1, 0.2, 0.3, 0.6, 0.0, 0.8, 0.0])
     assert tracker(Floor()).track(0.0, measured, Q, (0.0, 0.0)).pose_WO is measured
+
+
+def test_only_uncertain_poses_are_filtered():
+    low = np.array([0.01, -0.02, HALF - 0.003, 1.0, 0.0, 0.0, 0.0])
+    filtered = tracker(Floor(), filter_from=TrackerParams().filter_from)
+    for k, (deviation, taken) in enumerate(
+        [((0.0014, 0.06), True), ((0.0016, 0.0), False), ((0.0, 0.07), False), ((0.0014, 0.06), True)]
+    ):
+        assert (filtered.track(0.02 * k, low, Q, deviation).pose_WO is low) == taken
 
 
 @pytest.mark.parametrize("sigma", [0.0005, 0.004])
