@@ -14,7 +14,7 @@ that the covariance decides how an overlap is resolved, and how much of it is er
 
 A picture that contradicts the prediction by more than :data:`GATE` is not used. The filter restarts
 when such pictures agree with each other for :data:`PERSISTENT`, as after a fall; shorter ones are
-flips. Poses more certain than ``filter_from`` are taken as they are, and the filter starts anew after
+flips. Poses more certain than ``filter_from`` are taken as they are, and the filter restarts after
 them.
 """
 

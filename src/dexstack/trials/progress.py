@@ -70,8 +70,8 @@ class Progress:
 
     def line(self) -> str:
         """Return one line: trials done, simulated times of those that run, real-time factor of a
-        process, and the time left if trials last as long as those that ended, or at most, to their limit,
-        if none has; trials that already run longer raise that mean."""
+        process, and the time left if trials last as long as those that ended; trials that already run
+        longer raise that mean. If none has ended, the time left is a bound, by the trials' limit."""
         self._spoke = time.monotonic()
         running = sorted(self._running(), reverse=True)
         text = f"{len(self._ended)} of {self._trials} trials done"
