@@ -89,7 +89,7 @@ class TrackerParams:
     :mod:`dexstack.control.trackers`."""
 
     tracker: str = param(
-        "mean",
+        "contact",
         "assumed object pose: contact (a filter that moves with the joints and keeps the object out of the "
         "links) or mean (over pictures)",
         choices=("contact", "mean"),
