@@ -6,11 +6,13 @@ from dataclasses import replace
 import mujoco
 import numpy as np
 import pytest
+import trimesh
 from scipy.spatial.transform import Rotation
 
 from dexstack.control.base import Pull, SolveStatus
 from dexstack.control.params import PlannerParams
 from dexstack.control.planners.rollouts import Rollouts, use_box_geoms
+from dexstack.geometry.decomposition import Surface
 from dexstack.identification.theta import theta_of_world
 from dexstack.model.mount import DOWN, inclined
 from dexstack.model.objects import load_object
@@ -184,6 +186,36 @@ def test_box_shaped_parts_become_boxes(resting, rollouts):
     np.testing.assert_allclose(rollouts.model.body("object").inertia, scene.body("object").inertia, rtol=1e-6)
     stick = Rollouts(resting.hand, load_object("stick"), (np.ones(16), 0.02, 0.3), DT, 1).model
     assert stick.geom("object").type == mujoco.mjtGeom.mjGEOM_MESH
+
+
+@pytest.mark.parametrize(("gap", "parts"), [(0.004, 1), (0.02, 2)])
+def test_an_object_with_narrow_dents_is_its_hull(resting, gap, parts):
+    """Two blocks of 30 mm with a gap between them, of 6 % and of 25 % of their hull."""
+    blocks = [trimesh.creation.box((0.03, 0.04, 0.05)) for _ in range(2)]
+    for side, block in zip((-1.0, 1.0), blocks, strict=True):
+        block.apply_translation((side * (0.03 + gap) / 2.0, 0.0, 0.0))
+    both = trimesh.util.concatenate(blocks)
+    surface = Surface(np.asarray(both.vertices), np.asarray(both.faces))
+    obj = replace(resting.obj, surface=surface)
+    assert len(obj.parts) == 2
+    model = Rollouts(resting.hand, obj, (np.ones(16), 0.02, 0.3), DT, 1).model
+    solid = [g for g in range(model.ngeom) if model.geom(g).name in ("object", "object/part1")]
+    assert len(solid) == parts
+    low, high = (
+        f([model.geom_pos[g] + sign * model.geom_size[g] for g in solid], axis=0)
+        for f, sign in ((np.min, -1.0), (np.max, 1.0))
+    )
+    np.testing.assert_allclose(high - low, both.extents, atol=1e-6)
+    assert model.body("object").mass == pytest.approx(obj.mass)
+
+
+def test_round_parts_have_few_corners(resting):
+    """A ball of 2562 corners keeps 64."""
+    ball = trimesh.creation.icosphere(subdivisions=4, radius=0.04)
+    obj = replace(resting.obj, surface=Surface(np.asarray(ball.vertices), np.asarray(ball.faces)))
+    model = Rollouts(resting.hand, obj, (np.ones(16), 0.02, 0.3), DT, 1).model
+    at = int(model.mesh_graphadr[model.geom("object").dataid[0]])
+    assert model.mesh_graph[at] == 64
 
 
 def test_listed_pairs_give_the_contacts_of_a_broad_phase(resting, rollouts):
