@@ -278,6 +278,7 @@ class ConsoleNode(SceneNode):
             "first_command_s": self._first_command,
             "real_time_factor": None if math.isnan(self._factor) else self._factor,
             "trouble": self._trouble("error", "silent"),
+            **thetas(self._health),
             **self._against_truth(),
         }
 
@@ -361,6 +362,12 @@ def progress(state: dict[str, Any], health: Health) -> dict[str, str]:
         times = [f"{1e3 * float(mpc[key]):.1f}" if key in mpc else "–" for key in ("solve_p50", "solve_p99")]
         numbers["MPC"] = f"{float(mpc['rate_hz']):.0f} Hz, solve p50 {times[0]} ms, p99 {times[1]} ms"
     return numbers
+
+
+def thetas(health: Health) -> dict[str, int]:
+    """Return how many θ of the learner the planner took and took back, where it says so."""
+    mpc = health.values("mpc")
+    return {key: int(mpc[key]) for key in ("thetas_taken", "thetas_undone") if key in mpc}
 
 
 def _quantiles(x: np.ndarray) -> dict[str, Any]:
