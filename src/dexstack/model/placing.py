@@ -11,7 +11,9 @@ most likely resting pose, the longer side of its outline across the fingers (alo
 - An object that is longer than :data:`LONG` times its breadth, or finds no such place, lies across
   the stretched fingers ("flat"): its middle over the middle of the fingers' first links, which then
   curl behind it.
-- Its height is the lowest at which it does not touch the hand.
+- Its height is the lowest at which it does not touch the hand. Where it then leans against a side, as of
+  a thumb next to it, instead of lying on something, it is moved forward in steps of :data:`STEP`, up to
+  :data:`BACK`.
 """
 
 from __future__ import annotations
@@ -39,6 +41,8 @@ HIGHEST = 0.3
 _RESOLUTION = 1e-4
 NOISE_POSITION, NOISE_YAW = 0.005, 0.1745
 """Disturbance of the start in a trial [m, rad], as in the paper."""
+BEARS = 0.7
+"""Least vertical component of the normal of a contact that bears an object."""
 YAW = np.pi / 2
 """Turn of the object's x axis, along which its outline is longest, to world y [rad]."""
 
@@ -147,14 +151,24 @@ class PlacingScene:
 
     def start(self, spot: np.ndarray, pose: str, yaw: float = YAW) -> Start:
         """Return the start at the lowest height, downwards from ``spot`` (3,), at which the object,
-        turned by ``yaw`` [rad], does not touch the hand.
+        turned by ``yaw`` [rad], does not touch the hand, moved forward from where it would not lie on it.
 
         Raises:
             ConfigError: the object touches the hand at every height, or at none.
         """
         self._set_pose(pose)
-        x, y, top = (float(v) for v in spot)
-        bottom = top
+        heights = {}
+        for x in spot[0] + np.arange(0.0, BACK + STEP / 2, STEP):
+            heights[x] = self._lowest(x, spot[1], spot[2], yaw)
+            if self._bears(x, spot[1], heights[x] - _RESOLUTION, yaw):
+                break
+        else:
+            x = spot[0]
+        return Start(_pose(x, spot[1], heights[x], yaw), NOISE_POSITION, NOISE_YAW, pose)
+
+    def _lowest(self, x: float, y: float, top: float, yaw: float) -> float:
+        """Return the lowest height [m]; see :meth:`start`."""
+        bottom = highest = top
         while not self._touches(x, y, bottom, yaw):
             top, bottom = bottom, bottom - 0.01
             if bottom < -HIGHEST:
@@ -164,13 +178,13 @@ class PlacingScene:
                 )
         if top == bottom:
             raise ConfigError(
-                f"the object '{self._obj.name}' is too large: {top:g} m over the palm it still touches the "
-                "hand"
+                f"the object '{self._obj.name}' is too large: {highest:g} m over the palm it still touches "
+                "the hand"
             )
         while top - bottom > _RESOLUTION:
             middle = (top + bottom) / 2.0
             top, bottom = (top, middle) if self._touches(x, y, middle, yaw) else (middle, bottom)
-        return Start(_pose(x, y, top, yaw), NOISE_POSITION, NOISE_YAW, pose)
+        return top
 
     def touches(self, hand_pose: str, p_WO: np.ndarray, yaw: float) -> bool:
         """Return true if the object at p_WO (3,) [m], turned by ``yaw`` [rad], touches the hand."""
@@ -191,11 +205,19 @@ class PlacingScene:
         return float(max(tops))
 
     def _touches(self, x: float, y: float, z: float, yaw: float) -> bool:
+        return len(self._normals(x, y, z, yaw)) > 0
+
+    def _bears(self, x: float, y: float, z: float, yaw: float) -> bool:
+        return bool((np.abs(self._normals(x, y, z, yaw)[:, 2]) > BEARS).any())
+
+    def _normals(self, x: float, y: float, z: float, yaw: float) -> np.ndarray:
+        """Return the unit normals (n, 3) of the contacts of object and hand that overlap."""
         self._data.qpos[-7:] = _pose(x, y, z, yaw)
         mujoco.mj_kinematics(self._model, self._data)
         mujoco.mj_collision(self._model, self._data)
-        own = self._of_object
-        return any(c.dist < 0.0 and own[c.geom[0]] != own[c.geom[1]] for c in self._data.contact)
+        own, contact = self._of_object, self._data.contact
+        met = (contact.dist < 0.0) & (own[contact.geom[:, 0]] != own[contact.geom[:, 1]])
+        return contact.frame[met, :3]
 
 
 def _pose(x: float, y: float, z: float, yaw: float) -> np.ndarray:

@@ -72,6 +72,19 @@ def test_the_rule_reproduces_the_starts_of_packaged_objects():
         assert by_rule.pose_WO[2] == pytest.approx(by_hand.pose_WO[2], abs=0.0003)
 
 
+def test_a_wide_plate_lies_on_the_hand_and_not_against_the_thumb(tmp_path):
+    """Its edge would meet the thumb, which stands 35 mm over the fingers, 0.1 mm deep."""
+    mesh = trimesh.creation.box((0.166, 0.123, 0.04))
+    mesh.export(tmp_path / "plate.stl")
+    obj = add_object(tmp_path / "plate.stl", tmp_path / "plate", Wishes(unit="m")).obj
+    hand = load_hand("right")
+    start = place_on_palm(hand, obj)
+    stick = place_on_palm(hand, load_object("stick"))  # lies on the same fingers
+    bottoms = [s.pose_WO[2] - o.size[2] / 2.0 for s, o in ((start, obj), (stick, load_object("stick")))]
+    assert start.hand_pose == "flat" and abs(bottoms[0] - bottoms[1]) < 0.002
+    assert 0.0 < start.pose_WO[0] - stick.pose_WO[0] <= 0.02
+
+
 def test_goals_use_a_symmetry_of_the_shape_only_on_request(tmp_path):
     can = put(tmp_path, trimesh.creation.cylinder(20, 60, sections=48), "can.stl")
     plain = add_object(can, tmp_path / "plain", Wishes(unit="mm", mass=0.1))
