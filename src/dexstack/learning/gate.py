@@ -1,4 +1,5 @@
-"""Gate between a learner and a planner: θ changes only between goals, and back if the hand gets slower."""
+"""Gate between a learner and a planner: a new θ begins between two goals, and the earlier one returns if
+the hand gets slower."""
 
 from __future__ import annotations
 
@@ -47,7 +48,9 @@ class ThetaGate:
 
     A proposal waits for the end of a goal. It is adopted after ``goals`` goals have shown the pace
     with the θ in use, and is judged by the pace of as many goals afterwards: below SLOWER of the
-    pace before, the earlier θ returns. Between two judgements at most one proposal waits, the newest.
+    fastest pace so far, the earlier θ returns. It returns during a goal, which may never end otherwise, once
+    that goal has lasted so long that the others cannot make up for it at the fastest pace. Between two
+    judgements at most one proposal waits, the newest.
 
     Args:
         first: θ at the beginning, version 0.
@@ -61,6 +64,8 @@ class ThetaGate:
         self.goals = goals
         self._proposal: tuple[Any, int] | None = None
         self._earlier: tuple[Any, int, list[float]] | None = None
+        self._fastest = -np.inf
+        """Of the mean paces at which θ were adopted: slow ones would otherwise add up."""
         self._paces: collections.deque[float] = collections.deque(maxlen=goals)
 
     def propose(self, theta: Any, version: int) -> None:
@@ -80,17 +85,37 @@ class ThetaGate:
         if len(self._paces) < self.goals:
             return False
         if self._earlier is not None:
-            theta, version, paces = self._earlier
+            if np.mean(self._paces) < SLOWER * self._fastest:
+                return self._undo()
             self._earlier = None
-            if np.mean(self._paces) < SLOWER * np.mean(paces):
-                self.theta, self.version, self._proposal = theta, version, None
-                self._paces.extend(paces)
-                self.undone += 1
-                return True
         if self._proposal is None:
             return False
         self._earlier = self.theta, self.version, list(self._paces)
+        self._fastest = max(self._fastest, float(np.mean(self._paces)))
         (self.theta, self.version), self._proposal = self._proposal, None
         self._paces.clear()
         self.adopted += 1
+        return True
+
+    def during_goal(self, best: float) -> bool:
+        """Judge during a goal.
+
+        Args:
+            best: largest pace that the goal can still have [rad/s].
+
+        Returns:
+            Whether :attr:`theta` changed.
+        """
+        if self._earlier is None:
+            return False
+        paces = [*self._paces, best]
+        paces += [self._fastest] * (self.goals - len(paces))
+        return self._undo() if np.mean(paces) < SLOWER * self._fastest else False
+
+    def _undo(self) -> bool:
+        assert self._earlier is not None
+        theta, version, paces = self._earlier
+        self.theta, self.version, self._proposal, self._earlier = theta, version, None, None
+        self._paces.extend(paces)
+        self.undone += 1
         return True

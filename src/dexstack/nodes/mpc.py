@@ -219,8 +219,11 @@ class MpcNode(SceneNode):
         last = self._recent[-1]
         left = geodesic_angle(last.pose[3:], self._goal.pose[3:])
         if self._gate.next_goal(approach.pace(last.t, left)):
-            self.controller.planner.theta = self._gate.theta
-            self._to_version.publish(UInt32(data=self._gate.version))
+            self._change_theta()
+
+    def _change_theta(self) -> None:
+        self.controller.planner.theta = self._gate.theta
+        self._to_version.publish(UInt32(data=self._gate.version))
 
     def _take_poses(self) -> None:
         for sample in self._poses.take_all():
@@ -243,6 +246,9 @@ class MpcNode(SceneNode):
         angle = geodesic_angle(seen.pose_WO[3:], self._goal.pose[3:])
         self._approach = self._approach or Approach(contacts.t, angle)
         self._approach.see(contacts.t, angle)
+        if self._gate.during_goal(self._approach.pace(contacts.t, 0.0)):
+            self._change_theta()
+            self._approach = None  # its time is that of the θ that was undone
         answer = self.controller.answer(seen, self._goal.pose)
         plan, self._warning = answer.plan, answer.plan.warning
         self._say_speed(answer.deviation)

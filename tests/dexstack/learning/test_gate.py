@@ -36,6 +36,29 @@ def test_a_theta_that_keeps_the_pace_stays_and_is_the_next_reference():
     assert through(gate, [2.0, 1.0, 1.0]) == [2, 2, 1], "1 rad/s is slow after 2 rad/s"
 
 
+def test_slower_thetas_do_not_add_up():
+    """0.8 of the first pace stays, 0.8 of that does not."""
+    gate = ThetaGate("first", 2)
+    gate.propose("second", 1)
+    assert through(gate, [1.0, 1.0, 0.8, 0.8]) == [0, 1, 1, 1]
+    gate.propose("third", 2)
+    assert through(gate, [0.8, 0.64, 0.64]) == [2, 2, 1]
+
+
+def test_a_theta_with_which_a_goal_never_ends_is_undone():
+    """Once the running goal is so slow that two others at the pace before do not make up for it."""
+    gate = ThetaGate("first", 3)
+    assert not gate.during_goal(0.0), "nothing to undo"
+    gate.propose("second", 1)
+    assert through(gate, [1.0, 1.0, 1.0]) == [0, 0, 1]
+    approach, t = Approach(0.0, 1.5), 0.0
+    while not gate.during_goal(approach.pace(t, 0.0)):
+        t += 0.1
+        assert t < 60.0
+    assert t == pytest.approx(MOST * 1.5 / 0.1, rel=0.02)
+    assert (gate.theta, gate.version, gate.undone) == ("first", 0, 1)
+
+
 def test_a_dropped_object_counts_as_no_pace():
     gate = ThetaGate("first", 1)
     gate.propose("second", 1)
