@@ -155,16 +155,23 @@ def repaired_arrays(given: Mapping[str, np.ndarray]) -> Iterator[dict[str, Any]]
 
 
 def repair_within(mesh: trimesh.Trimesh, seconds: float) -> Repaired:
-    """Run :func:`repair` in a separate process, in which a library may hang or crash.
+    """Run :func:`repair` in a separate process, in which a library may hang or crash; a second time if
+    it hangs, which is seldom the mesh's fault. Without a result within ``seconds`` of processor time [s]
+    the body is the convex hull.
 
     Raises:
-        ConfigError: see :func:`repair`; or it takes more than ``seconds`` of processor time [s].
+        ConfigError: see :func:`repair`; or it crashes.
     """
     given = {"vertices": np.asarray(mesh.vertices), "faces": np.asarray(mesh.faces)}
     ended = bounded(f"{__name__}:repaired_arrays", given, seconds)
+    if ended.hung and not ended.results:
+        ended = bounded(f"{__name__}:repaired_arrays", given, seconds)
+    if ended.late and not ended.results:
+        hull = mesh.convex_hull
+        step = f"replaced by its convex hull: the repair takes more than {seconds:g} s"
+        return Repaired(hull, (step,), *_moved(mesh, hull), len(mesh.faces))
     if not ended.results:
-        why = f"it takes more than {seconds:g} s of processor time" if ended.late else ended.fault
-        raise ConfigError(f"the mesh of {len(mesh.faces)} faces cannot be repaired: {why}")
+        raise ConfigError(f"the mesh of {len(mesh.faces)} faces cannot be repaired: {ended.fault}")
     found = ended.results[0]
     body = trimesh.Trimesh(found["vertices"], found["faces"], process=False)
     return Repaired(body, tuple(map(str, found["steps"])), *map(float, found["moved"]), len(mesh.faces))

@@ -36,6 +36,8 @@ class Ended(NamedTuple):
     """True if the time was up before the function returned."""
     fault: str
     """Last line of the process's output if it crashed, otherwise empty."""
+    hung: bool = False
+    """True if it was late without using the processor."""
 
 
 def bounded(target: str, arrays: Mapping[str, np.ndarray], seconds: float) -> Ended:
@@ -74,7 +76,7 @@ def bounded(target: str, arrays: Mapping[str, np.ndarray], seconds: float) -> En
     if results and isinstance(results[-1], ConfigError):
         raise results[-1]
     lines = said.decode(errors="replace").strip().splitlines() or [f"exit code {code}"]
-    return Ended(results, late, lines[-1] if code else "")
+    return Ended(results, late, lines[-1] if code else "", late and work.hangs)
 
 
 class _Work:
@@ -84,6 +86,8 @@ class _Work:
         self._stat = Path(f"/proc/{pid}/stat")
         self._begin = self._active = time.monotonic()
         self._used = 0.0
+        self.hangs = False
+        """Whether it used no processor time for IDLE at the last look."""
 
     def is_over(self, seconds: float) -> bool:
         """Return whether both exceed ``seconds`` [s], or the first does and the process hangs."""
@@ -95,7 +99,8 @@ class _Work:
             used = np.inf
         if used > self._used:
             self._used, self._active = used, now
-        return now - self._begin > seconds and (used > seconds or now - self._active > IDLE)
+        self.hangs = now - self._active > IDLE
+        return now - self._begin > seconds and (used > seconds or self.hangs)
 
 
 def _unpickled(content: bytes) -> Iterator[Any]:

@@ -7,7 +7,17 @@ import pytest
 import trimesh
 
 from dexstack.errors import ConfigError
-from dexstack.onboarding.repair import ENOUGH_FACES, FORMATS, plausible_units, read_mesh, repair
+from dexstack.onboarding import repair as module
+from dexstack.onboarding.repair import (
+    ENOUGH_FACES,
+    FORMATS,
+    plausible_units,
+    read_mesh,
+    repair,
+    repair_within,
+    repaired_arrays,
+)
+from dexstack.process.bounded import Ended
 
 CUBE = 0.05
 
@@ -139,3 +149,46 @@ def test_missing_libraries_are_named_with_the_command_that_installs_them(monkeyp
         ConfigError, match=r"manifold3d and pymeshfix must be installed: pip install 'dexstack\[objects\]'"
     ):
         repair(box())
+
+
+def ends(monkeypatch, *ends):
+    """Let the process of a repair end in these ways, one after the other; return its calls."""
+    left, calls = list(ends), []
+
+    def bounded(target, arrays, seconds):
+        calls.append(target)
+        return left.pop(0)(arrays)
+
+    monkeypatch.setattr(module, "bounded", bounded)
+    return calls
+
+
+def hung(arrays):
+    return Ended([], True, "", hung=True)
+
+
+def late(arrays):
+    return Ended([], True, "")
+
+
+def good(arrays):
+    return Ended(list(repaired_arrays(arrays)), False, "")
+
+
+def test_a_repair_that_hangs_is_tried_again(monkeypatch):
+    box = trimesh.creation.box((0.04, 0.05, 0.06))
+    calls = ends(monkeypatch, hung, good)
+    assert repair_within(box, 1.0).steps == () and len(calls) == 2
+
+
+@pytest.mark.parametrize("how", [(late,), (hung, late), (hung, hung)])
+def test_a_repair_that_takes_too_long_gives_the_hull_and_says_so(how, monkeypatch):
+    """Of two blocks with a gap of 20 mm, whose middle is 10 mm from both."""
+    blocks = [trimesh.creation.box((0.03, 0.04, 0.05)) for _ in range(2)]
+    blocks[1].apply_translation((0.05, 0.0, 0.0))
+    ends(monkeypatch, *how)
+    found = repair_within(trimesh.util.concatenate(blocks), 1.0)
+    assert found.mesh.volume == pytest.approx(0.08 * 0.04 * 0.05)
+    assert found.added == pytest.approx(0.01, abs=5e-4) and found.lost < 1e-3
+    (step,) = found.steps
+    assert "convex hull" in step and "1 s" in step

@@ -47,7 +47,7 @@ def test_a_config_error_reaches_the_caller():
 @pytest.mark.slow
 def test_a_hanging_function_is_killed_and_its_results_kept():
     ended = bounded(f"{HERE}:hanging", {"x": np.ones(1)}, 10.0)
-    assert ended.late and len(ended.results) == 1
+    assert ended.late and ended.hung and len(ended.results) == 1
 
 
 def test_a_crash_is_reported_by_its_last_line():
