@@ -87,7 +87,15 @@ def run(args: argparse.Namespace, name: str, learn: bool) -> dict[str, Any]:
             t, error = recording["t"], recording["error"]
     except (ValueError, KeyError, OSError):
         raise ConfigError(f"`{' '.join(command)}` gave no result: {done.stderr[-500:]}") from None
-    keys = ("goals_reached", "drops", "seconds", "real_time_factor", "thetas_taken", "thetas_undone")
+    keys = (
+        "goals_reached",
+        "drops",
+        "seconds",
+        "trouble",
+        "real_time_factor",
+        "thetas_taken",
+        "thetas_undone",
+    )
     return {**{key: found.get(key) for key in keys}, "pace": pace(t, error, MINUTE)}
 
 

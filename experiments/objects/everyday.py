@@ -4,8 +4,8 @@ The meshes come out of wheels on PyPI. The rule of choice: of the folders of obj
 one mesh for each kind of thing that people hold in a hand, food packages, tableware and bottles, in
 the unit of its file, without variants in colour, furniture, and parts of robots. Each is added with
 default arguments except the unit and consent to repairs, and turned by +90° and −90° in alternation
-from the place of the rule. A trial ends where its outcome is decided: the object is dropped, or rests
-at its goal. All parameters are defaults, except that every search of the planner takes 0.1 s.
+from the place of the rule, in at most 30 s, as in `dexstack eval`. A trial ends where its outcome is
+decided: the object is dropped, or rests at its goal. All parameters are defaults, except that every search of the planner takes 0.1 s.
 
 What the rule of ``object add`` says beforehand that the hand cannot turn is in the table, but not in
 the sums. Required: 97 % of the trials of the other things succeed, and 80 % with each of them.
@@ -24,10 +24,9 @@ import numpy as np
 from dexstack.cli.arguments import natural, positive, positive_int
 from dexstack.cli.output import commit, note, table
 from dexstack.errors import ConfigError
-from dexstack.graph.settings import Spec
+from dexstack.graph.settings import Spec, make_task, read_settings
 from dexstack.onboarding.add_object import Wishes, add_object
 from dexstack.report.statistics import wilson
-from dexstack.tasks.palm_turn import PalmTurn
 from dexstack.trials.keep import claim
 from dexstack.trials.sweep import Cell, Run, run_trials
 from experiments.hands.public import fetch
@@ -174,8 +173,9 @@ def _turned(yaml: Path, args: argparse.Namespace) -> dict[str, Any]:
     begin = time.monotonic()
     kept = yaml.parent / "trials"
     kept.mkdir(exist_ok=True)
-    run = Run(PalmTurn().seconds(), yaws=(np.pi / 2, -np.pi / 2), keep=str(kept.absolute()), until="settled")
     spec = Spec("palm_turn", str(yaml), overrides=tuple(PLANNING.items()))
+    seconds = make_task(spec, read_settings(spec)).seconds()
+    run = Run(seconds, yaws=(np.pi / 2, -np.pi / 2), keep=str(kept.absolute()), until="settled")
     outcomes = list(run_trials([Cell("", spec)], run, args.trials, args.seed))
     succeeded = sum(o.succeeded for o in outcomes)
     note(f"{yaml.stem}: {succeeded} of {args.trials} turned in {time.monotonic() - begin:.0f} s")
