@@ -5,7 +5,8 @@ one mesh for each kind of thing that people hold in a hand, food packages, table
 the unit of its file, without variants in colour, furniture, and parts of robots. Each is added with
 default arguments except the unit and consent to repairs, and turned by +90° and −90° in alternation
 from the place of the rule, in at most 30 s, as in `dexstack eval`. A trial ends where its outcome is
-decided: the object is dropped, or rests at its goal. All parameters are defaults, except that every search of the planner takes 0.1 s.
+decided: the object is dropped, or rests at its goal. All parameters are defaults, except that every
+search of the planner takes 0.1 s.
 
 What the rule of ``object add`` says beforehand that the hand cannot turn is in the table, but not in
 the sums. Required: 97 % of the trials of the other things succeed, and 80 % with each of them.
