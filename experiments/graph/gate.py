@@ -47,6 +47,8 @@ PLANTS: dict[str, dict[str, float]] = {
 MINUTE = 60.0
 """Time before which learning counts, and over which the pace is measured [s]."""
 SLOW, REPAIRED, HARMLESS = 0.8, 0.9, 0.7
+STUCK = 0.05
+"""Share of the usual pace below which the object does not turn, with or without learning."""
 LONGEST_STEP = 0.5
 """Largest change of the error between two samples that is a rotation: at a new goal it jumps [rad]."""
 
@@ -113,9 +115,9 @@ def judged(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         row["slow"] = row["fixed"]["pace"] < SLOW * usual
         row["repaired"] = row["slow"] and row["learned"]["pace"] >= REPAIRED * usual
-        row["harmed"] = row["learned"]["pace"] < HARMLESS * row["fixed"]["pace"] or bool(
-            row["learned"]["drops"] and not row["fixed"]["drops"]
-        )
+        fixed, learned = row["fixed"], row["learned"]
+        slower = fixed["pace"] > STUCK * usual and learned["pace"] < HARMLESS * fixed["pace"]
+        row["harmed"] = slower or bool(learned["drops"] and not fixed["drops"])
 
 
 def gate(args: argparse.Namespace) -> Findings:

@@ -27,8 +27,9 @@ def test_repaired_is_slow_without_learning_only():
         row(0.85, 1.0),
         row(1.0, 0.6),
         row(1.0, 1.0, (0, 1)),
+        row(0.01, -0.01),
     ]
     judged(rows)
-    assert [r["slow"] for r in rows] == [False, True, True, False, False, False]
-    assert [r["repaired"] for r in rows] == [False, True, False, False, False, False]
-    assert [r["harmed"] for r in rows] == [False, False, False, False, True, True]
+    assert [r["slow"] for r in rows] == [False, True, True, False, False, False, True]
+    assert [r["repaired"] for r in rows] == [False, True, False, False, False, False, False]
+    assert [r["harmed"] for r in rows] == [False, False, False, False, True, True, False]
