@@ -4,6 +4,7 @@ hand or the page of a viewer as recorded."""
 from __future__ import annotations
 
 import argparse
+import contextlib
 import time
 from datetime import datetime
 from pathlib import Path
@@ -206,6 +207,7 @@ def _show(args: argparse.Namespace) -> int:
     """Show the recorded states in the browser, again and again, until Ctrl-C."""
     from dexstack.cli.monitor import HOST, PORT, page_parameters
     from dexstack.model.scene import robot_scene
+    from dexstack.process.interrupts import stop_event
     from dexstack.report.canvas import Canvas
     from dexstack.tasks import load_task
 
@@ -214,16 +216,13 @@ def _show(args: argparse.Namespace) -> int:
     pose_WO = recorded.get("pose_WO", np.tile(start.pose_WO, (len(recorded["t"]), 1)))
     page = page_parameters(HOST, PORT)
     canvas = Canvas(HOST, page["port"], page["token"], robot_scene(robot, obj).compile())
-    note(f"{args.file} at {canvas.url}")
-    try:
-        while True:
+    with contextlib.closing(canvas), stop_event() as stop:
+        note(f"{args.file} at {canvas.url}")
+        while not stop.is_set():
             begin = time.monotonic()
-            while (t := time.monotonic() - begin) <= recorded["t"][-1]:
+            while not stop.is_set() and (t := time.monotonic() - begin) <= recorded["t"][-1]:
                 k = int(np.searchsorted(recorded["t"], t, side="right")) - 1
                 canvas.show_state(recorded["q"][k], pose_WO[k])
-                time.sleep(PICTURE_PERIOD)
-    except KeyboardInterrupt:
+                stop.wait(PICTURE_PERIOD)
         publish(args, "replay", {"file": str(args.file), "url": canvas.url})
-    finally:
-        canvas.close()
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import threading
 import time
 import webbrowser
@@ -70,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _live(model: Any, args: argparse.Namespace) -> None:
+    from dexstack.process.interrupts import stop_event
     from dexstack.report.scene_viewer import SceneControls, SceneViewer
     from dexstack.sim.live import LiveRun
 
@@ -83,19 +85,16 @@ def _live(model: Any, args: argparse.Namespace) -> None:
         model,
         SceneControls(tuple(PLANTS), live.ask, live.restart),
     )
-    note(f"{args.scene.name} at {viewer.url}")
-    if page["open"] and not args.no_open:
-        threading.Thread(target=webbrowser.open, args=(viewer.url,), daemon=True).start()
-    try:
-        while True:
+    with contextlib.closing(viewer), stop_event() as stop:
+        note(f"{args.scene.name} at {viewer.url}")
+        if page["open"] and not args.no_open:
+            threading.Thread(target=webbrowser.open, args=(viewer.url,), daemon=True).start()
+        while not stop.is_set():
             begin = time.perf_counter()
             if viewer.watched:  # otherwise the simulation pauses
                 picture(live, viewer)
-            time.sleep(max(0.0, begin + PERIOD - time.perf_counter()))
-    except KeyboardInterrupt:
+            stop.wait(max(0.0, begin + PERIOD - time.perf_counter()))
         publish(args, "view", {"url": viewer.url, "engine": live.engine, "seconds": float(live.state.time)})
-    finally:
-        viewer.close()
 
 
 def picture(live: Any, viewer: Any) -> None:

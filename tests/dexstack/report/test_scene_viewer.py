@@ -1,5 +1,6 @@
 """The live page of a scene over its web socket: the choice of engines and their refusals."""
 
+import signal
 import threading
 import time
 
@@ -80,7 +81,7 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path, capsys, monkeypatc
     def look(live, viewer):
         assert threading.current_thread() is threading.main_thread() and live.engine == "hydroelastic"
         if next(looks) == 2:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(SceneViewer, "watched", True)
     monkeypatch.setattr(view, "picture", look)
