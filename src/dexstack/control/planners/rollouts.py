@@ -26,7 +26,7 @@ FASTEST = 1.0 - 1e-7
 """Largest ``cover`` of θ: at 1 in single precision the damping cannot be recovered."""
 SOLID = 0.9
 """Share of its convex hull from which an object's dents are ignored: most are narrower than a fingertip,
-and sixteen parts take more than twice as long as one."""
+and sixteen parts take twice as long as one."""
 CORNERS = 64
 """Largest number of corners of an object of one part: faces between them lie up to 1.5 mm inside a round
 body of 80 mm."""
