@@ -68,13 +68,12 @@ def pace(t: np.ndarray, error: np.ndarray, begin: float) -> float:
     return float(change[np.abs(change) < LONGEST_STEP].sum() / (t[late][-1] - t[late][0]))
 
 
-def run(args: argparse.Namespace, name: str, learn: bool) -> dict[str, Any]:
-    """Run one graph, in its folder.
+def run(args: argparse.Namespace, name: str, learn: bool, folder: Path) -> dict[str, Any]:
+    """Run one graph, with its files in ``folder``.
 
     Raises:
         ConfigError: the graph gave no result.
     """
-    folder = args.keep / f"{list(PLANTS).index(name):02d}-{'learn' if learn else 'fixed'}"
     folder.mkdir(parents=True, exist_ok=True)
     world = folder / "world.yaml"
     world.write_text(yaml.safe_dump(PLANTS[name] or {"mass": 1.0}))
@@ -103,9 +102,11 @@ def run(args: argparse.Namespace, name: str, learn: bool) -> dict[str, Any]:
 
 def _row(args: argparse.Namespace, name: str) -> dict[str, Any]:
     runs = {}
-    for learn in (False, True):
-        kept = args.keep / f"{list(PLANTS).index(name):02d}-{'learn' if learn else 'fixed'}.json"
-        runs["learned" if learn else "fixed"] = kept_json(kept, lambda learn=learn: run(args, name, learn))
+    for learn, key in ((False, "fixed"), (True, "learned")):
+        folder = args.keep / f"{list(PLANTS).index(name):02d}-{key}"
+        runs[key] = kept_json(
+            folder.with_suffix(".json"), lambda learn=learn, folder=folder: run(args, name, learn, folder)
+        )
     return {"name": name, "world": PLANTS[name], **runs}
 
 

@@ -97,6 +97,11 @@ class ThetaGate:
         self.adopted += 1
         return True
 
+    @property
+    def judging(self) -> bool:
+        """Whether the θ in use may still be undone."""
+        return self._earlier is not None
+
     def during_goal(self, best: float) -> bool:
         """Judge during a goal.
 
@@ -106,7 +111,7 @@ class ThetaGate:
         Returns:
             Whether :attr:`theta` changed.
         """
-        if self._earlier is None:
+        if not self.judging:
             return False
         paces = [*self._paces, best]
         paces += [self._fastest] * (self.goals - len(paces))

@@ -157,14 +157,22 @@ class PlacingScene:
             ConfigError: the object touches the hand at every height, or at none.
         """
         self._set_pose(pose)
-        heights = {}
-        for x in spot[0] + np.arange(0.0, BACK + STEP / 2, STEP):
-            heights[x] = self._lowest(x, spot[1], spot[2], yaw)
-            if self._bears(x, spot[1], heights[x] - _RESOLUTION, yaw):
+        x, y, top = (float(v) for v in spot)
+        height = self._lowest(x, y, top, yaw)
+        for forward in x + np.arange(0.0, BACK + STEP / 2, STEP):
+            if (borne := self._borne(forward, y, top, yaw)) is not None:
+                x, height = forward, borne
                 break
-        else:
-            x = spot[0]
-        return Start(_pose(x, spot[1], heights[x], yaw), NOISE_POSITION, NOISE_YAW, pose)
+        return Start(_pose(x, y, height, yaw), NOISE_POSITION, NOISE_YAW, pose)
+
+    def _borne(self, x: float, y: float, top: float, yaw: float) -> float | None:
+        """Return :meth:`_lowest` if a contact there bears the object, otherwise None."""
+        try:
+            height = self._lowest(x, y, top, yaw)
+        except ConfigError:
+            return None
+        normals = self._normals(x, y, height - _RESOLUTION, yaw)
+        return height if (np.abs(normals[:, 2]) > BEARS).any() else None
 
     def _lowest(self, x: float, y: float, top: float, yaw: float) -> float:
         """Return the lowest height [m]; see :meth:`start`."""
@@ -206,9 +214,6 @@ class PlacingScene:
 
     def _touches(self, x: float, y: float, z: float, yaw: float) -> bool:
         return len(self._normals(x, y, z, yaw)) > 0
-
-    def _bears(self, x: float, y: float, z: float, yaw: float) -> bool:
-        return bool((np.abs(self._normals(x, y, z, yaw)[:, 2]) > BEARS).any())
 
     def _normals(self, x: float, y: float, z: float, yaw: float) -> np.ndarray:
         """Return the unit normals (n, 3) of the contacts of object and hand that overlap."""

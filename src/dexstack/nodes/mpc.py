@@ -246,7 +246,7 @@ class MpcNode(SceneNode):
         angle = geodesic_angle(seen.pose_WO[3:], self._goal.pose[3:])
         self._approach = self._approach or Approach(contacts.t, angle)
         self._approach.see(contacts.t, angle)
-        if self._gate.during_goal(self._approach.pace(contacts.t, 0.0)):
+        if self._gate.judging and self._gate.during_goal(self._approach.pace(contacts.t, 0.0)):
             self._change_theta()
             self._approach = None  # its time is that of the θ that was undone
         answer = self.controller.answer(seen, self._goal.pose)
