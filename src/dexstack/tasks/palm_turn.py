@@ -46,6 +46,9 @@ class PalmWeights:
         0.04, "l, position error at which ω_p has doubled; a huge value turns this off [m]", 1e-3, 1e6
     )
     contact_weight: float = param(3.0, "ω_c, weight of fingertip–object distances [1/m²]", 0.0, 1e7)
+    contact_radius: float = param(
+        1e6, "r_c, radius of the largest object for which all of ω_c holds; a huge value: any [m]", 1e-3, 1e6
+    )
     running_weight: float = param(
         0.05, "ω_r, share of the final cost charged at every predicted step [-]", 0.0, 10.0
     )
@@ -84,10 +87,12 @@ FOR_ANY_OBJECT = Benchmark((45, -45, 60, -60, 90, -90), 300, (float("nan"), floa
 class PalmTurn(Task):
     """Turn the object to the goal and keep it in place, with the fingertips near it:
 
-        stage:     ω_c Σ_tips ‖p_tip − p_o‖² + ω_r terminal
+        stage:     ω_c min(1, r_c/r)² Σ_tips ‖p_tip − p_o‖² + ω_r terminal
         terminal:  ω_p (1 + ‖p_o − p_goal‖²/l²) ‖p_o − p_goal‖² + ω_q (1 − (q_oᵀ q_goal)²)   [25, 26]
 
     ω_p grows with the error: a turn may shift the object a little, but not to the edge of the palm.
+    r is the radius of the sphere around p_o that holds the object: around a large object the fingertips
+    are far from p_o, and all of ω_c would outweigh the goal.
     1 − (qᵀq_g)² is the squared length of the vector part of q_g⁻¹ ⊗ q, so that every term is a square.
     A trial succeeds if the object ends in the hand with the goal orientation, anywhere on the palm.
     """
@@ -152,6 +157,10 @@ class PalmTurn(Task):
     def _corners_O(self) -> np.ndarray:
         return np.asarray(load_object(self.object).hull_vertices, float)
 
+    @functools.cached_property
+    def _radius(self) -> float:
+        return float(np.max(np.linalg.norm(self._corners_O, axis=1)))
+
     def at(self, quat: np.ndarray, label: str = "") -> Goal:
         """Return the goal with an orientation (4,) at the object's place, at the height at which it
         just touches the surface that bears it at the start."""
@@ -180,7 +189,8 @@ class PalmTurn(Task):
     def stage(self, state: PlannedState, goal_WO: Array, weights: Any) -> Array:
         import jax.numpy as jnp
 
-        reach = jnp.sqrt(weights.contact_weight) * (state.p_WTip - state.p_WO[None]).reshape(-1)
+        share = jnp.minimum(1.0, weights.contact_radius / self._radius)
+        reach = share * jnp.sqrt(weights.contact_weight) * (state.p_WTip - state.p_WO[None]).reshape(-1)
         return jnp.concatenate(
             [reach, jnp.sqrt(weights.running_weight) * self._goal(state, goal_WO, weights)]
         )

@@ -14,7 +14,7 @@ from dexstack.geometry.rotations import geodesic_angle, quaternion_product, wrap
 from dexstack.graph.settings import Spec
 from dexstack.hand.servo import ServoLaw, ServoParams
 from dexstack.model.mount import inclined
-from dexstack.model.objects import object_names
+from dexstack.model.objects import load_object, object_names
 from dexstack.tasks.base import Outcome
 from dexstack.tasks.continuous import Continuous
 from dexstack.tasks.palm_turn import BENCHMARKS, PalmParams, PalmTurn, PalmWeights
@@ -190,6 +190,18 @@ def test_the_cost_is_the_published_one():
         assert float(jnp.sum(residuals[1] ** 2)) == pytest.approx(
             0.7 * np.sum((tips - p) ** 2) + 0.2 * c_goal, rel=1e-4
         )
+
+
+def test_fingertips_at_the_same_share_of_its_radius_cost_as_much_around_all_large_objects():
+    cube, stick = PalmTurn(), PalmTurn(obj="stick")
+    r = [np.linalg.norm(np.asarray(load_object(t.object).hull_vertices), axis=1).max() for t in (cube, stick)]
+    w = PalmWeights(contact_weight=0.7, running_weight=0.0, contact_radius=0.05)
+    p, quat, tips = np.zeros(3), np.array([1.0, 0, 0, 0]), np.random.default_rng(0).normal(size=(4, 3))
+    goal = jnp.asarray([0.0, 0, 0, 1, 0, 0, 0])
+    cost = [float(jnp.sum(t.stage(state(p, quat, tips), goal, w) ** 2)) for t in (cube, stick)]
+    assert r[0] < 0.05 < r[1]
+    assert cost[0] == pytest.approx(0.7 * np.sum(tips**2), rel=1e-4)
+    assert cost[1] == pytest.approx(0.7 * np.sum((0.05 / r[1] * tips) ** 2), rel=1e-4)
 
 
 @pytest.mark.parametrize("angle", [0.0, 1e-8, 1e-4, 0.5, 3.0, np.pi])
