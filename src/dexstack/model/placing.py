@@ -10,7 +10,8 @@ most likely resting pose, the longer side of its outline across the fingers (alo
   to :data:`BACK` backwards and :data:`ASIDE` to both sides.
 - An object that is longer than :data:`LONG` times its breadth, or finds no such place, lies across
   the stretched fingers ("flat"): its middle over the middle of the fingers' first links, which then
-  curl behind it.
+  curl behind it. If its center of mass is not in the middle, the longer half points away from the
+  thumb: the other half passes the thumb when the object is turned.
 - Its height is the lowest at which it does not touch the hand. Where it then leans against a side, as of
   a thumb next to it, instead of lying on something, it is moved forward in steps of :data:`STEP`, up to
   :data:`BACK`.
@@ -73,7 +74,8 @@ def place_on_palm(hand: HandModel, obj: ObjectModel) -> Start:
         raise ConfigError(
             f"the hand '{hand.name}' has no pose 'flat' on which a long or large object could lie"
         )
-    return scene.start(np.array([scene.middle_of_first_links(), 0.0, HIGHEST]), "flat")
+    spot = np.array([scene.middle_of_first_links(), 0.0, HIGHEST])
+    return scene.start(spot, "flat", scene.yaw_past_thumb())
 
 
 def room_over_fingers(hand: HandModel, obj: ObjectModel, x: float) -> float:
@@ -148,6 +150,16 @@ class PlacingScene:
     def middle_of_first_links(self) -> float:
         """Return the mean x of the ends of :meth:`first_links` [m]."""
         return float(self.first_links()[:, :, 0].mean())
+
+    def yaw_past_thumb(self) -> float:
+        """Return the yaw across the fingers with the longer half of the outline away from the thumb
+        [rad]; :data:`YAW` with halves that differ by less than :data:`STEP`."""
+        x = self._obj.hull_vertices[:, 0]
+        if abs(x.max() + x.min()) < STEP:
+            return YAW
+        to_y = 1.0 if x.max() > -x.min() else -1.0  # of the longer half at YAW
+        thumb_y = -1.0 if self._hand.side == "right" else 1.0
+        return -to_y * thumb_y * YAW
 
     def start(self, spot: np.ndarray, pose: str, yaw: float = YAW) -> Start:
         """Return the start at the lowest height, downwards from ``spot`` (3,), at which the object,

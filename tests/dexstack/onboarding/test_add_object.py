@@ -1,10 +1,14 @@
 """Import of objects: closed forms of what is written, the rule for its place, and rejections."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import trimesh
 
 from dexstack.errors import ConfigError
+from dexstack.geometry.decomposition import Surface
+from dexstack.geometry.rotations import rotate
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object, mirrored
 from dexstack.model.placing import place_on_palm
@@ -83,6 +87,20 @@ def test_a_wide_plate_lies_on_the_hand_and_not_against_the_thumb(tmp_path):
     bottoms = [s.pose_WO[2] - o.size[2] / 2.0 for s, o in ((start, obj), (stick, load_object("stick")))]
     assert start.hand_pose == "flat" and abs(bottoms[0] - bottoms[1]) < 0.002
     assert 0.0 < start.pose_WO[0] - stick.pose_WO[0] <= 0.02
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("longer", [1.0, -1.0])
+def test_the_longer_half_of_a_long_thing_points_away_from_the_thumb(side, longer):
+    corners = [(-0.05, y, z) for y in (-0.03, 0.03) for z in (-0.02, 0.02)]
+    corners += [(0.09, y, z) for y in (-0.01, 0.01) for z in (-0.02, 0.02)]
+    wedge = trimesh.convex.convex_hull(np.array(corners) * [longer, 1.0, 1.0])
+    surface = Surface(np.asarray(wedge.vertices), np.asarray(wedge.faces))
+    obj = replace(load_object("stick"), surface=surface, size=wedge.extents)
+    start = place_on_palm(load_hand(side), obj)
+    tip_W = rotate(start.pose_WO[3:], np.array([0.09 * longer, 0.0, 0.0]))
+    assert start.hand_pose == "flat"
+    np.testing.assert_allclose(tip_W, [0.0, 0.09 if side == "right" else -0.09, 0.0], atol=1e-6)
 
 
 def test_goals_use_a_symmetry_of_the_shape_only_on_request(tmp_path):
