@@ -23,6 +23,7 @@ from dexstack.control.problem import ModelParams
 from dexstack.control.rollout.rollout import ContactRollouts
 
 if TYPE_CHECKING:
+    from dexstack.control.planners.rollouts import Cost
     from dexstack.model.objects import ObjectModel
     from dexstack.model.robot import Robot
 
@@ -137,6 +138,13 @@ class ContactSdfRollouts:
             q, pose_WO = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
         each = -(-every // self._per_step)
         return q[:, each - 1 :: each].astype(float), pose_WO[:, each - 1 :: each].astype(float)
+
+    def roll_best(
+        self, state: np.ndarray, targets: np.ndarray, every: int, cost: Cost
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """See :meth:`.rollouts.Rollouts.roll_best`; all are rolled out to the end."""
+        q, pose_WO = self.roll(state, targets, every)
+        return q, pose_WO, cost(q, pose_WO), np.arange(len(targets))
 
     def _roll(self, states: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         B, K, N = targets.shape

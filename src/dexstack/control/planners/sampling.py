@@ -7,7 +7,8 @@ half of the samples finely), and weights all by
 
     w ∝ exp(−(cost − least)/λ),    λ = ``sampling_temperature`` (median − least),
 
-with the median in λ to make it independent of the task. Cost, bounds and joint targets are those of
+with the median in λ to make it independent of the task. Only those that are rolled out to the end have
+a weight, see :meth:`.rollouts.Rollouts.roll_best`. Cost, bounds and joint targets are those of
 the Gauss–Newton planner; the physics is MuJoCo's with the numbers of θ, see
 :mod:`dexstack.control.planners.rollouts`. The cost after the horizon may be learned
 (``sampling_value``), see :mod:`dexstack.control.value`.
@@ -343,19 +344,23 @@ class SamplingPlanner(LocalPlanner):
             np.clip(np.einsum("hk,bkn->bhn", b, knots), *self._limits)
             for b in (self._on_grid, self._at_steps)
         )
-        q, pose_WO = self.rollouts.roll(asked.state, targets, self._substeps)
         plans = np.diff(starts, axis=1, prepend=np.broadcast_to(asked.observation.q, starts[:, :1].shape))
         rows = np.minimum(np.arange(self._p.sampling_plans), asked.plans - 1)  # compiled for one size
-        costs = self.costs(pose_WO[rows], q[rows], plans[rows], asked.goal_WO, asked.pull, asked.weights)
-        costs = np.asarray(costs, float)[: asked.plans]
-        costs = np.where(np.isfinite(costs), costs, np.inf)
-        best = int(np.argmin(costs))
+
+        def cost(q: np.ndarray, pose_WO: np.ndarray) -> np.ndarray:
+            fixed = asked.goal_WO, asked.pull, asked.weights
+            costs = np.asarray(self.costs(pose_WO[rows], q[rows], plans[rows], *fixed), float)
+            return np.nan_to_num(costs[: asked.plans], nan=np.inf, posinf=np.inf)
+
+        q, pose_WO, costs, whole = self.rollouts.roll_best(asked.state, targets, self._substeps, cost)
+        best = int(whole[np.argmin(costs[whole])])
         start = np.concatenate([asked.observation.pose_WO, asked.observation.q])
         prediction = np.concatenate([start[None], np.concatenate([pose_WO[best], q[best]], axis=1)])
         if np.isfinite(costs[best]):
             scale = self._p.sampling_temperature * max(float(np.median(costs)) - costs[best], TINY)
-            w = np.exp(-(costs - costs[best]) / scale) if np.isfinite(scale) else np.eye(len(costs))[best]
-            knots = np.einsum("b,bkn->kn", w / w.sum(), knots)
+            more = costs[whole] - costs[best]
+            w = np.exp(-more / scale) if np.isfinite(scale) else np.where(more == 0.0, 1.0, 0.0)
+            knots = np.einsum("b,bkn->kn", w / w.sum(), knots[whole])
         pace = (time.perf_counter() - begin) / asked.plans
         self.pace += (MEMORY if self.pace else 1.0) * (pace - self.pace)
         return _Answer(asked.t, knots, float(costs[best]), prediction, bool(costs[best] < costs[0]))

@@ -121,9 +121,9 @@ def test_in_real_time_a_plan_goes_on_until_a_late_search_is_done(resting, monkey
     )
     planner.warm_up()
     planner.plan(seen(resting, t=0.0), GOAL)
-    roll, may_end = planner.rollouts.roll, threading.Event()
+    roll, may_end = planner.rollouts.roll_best, threading.Event()
     planner.finish_search()
-    monkeypatch.setattr(planner.rollouts, "roll", lambda *args: (may_end.wait(10.0), roll(*args))[1])
+    monkeypatch.setattr(planner.rollouts, "roll_best", lambda *args: (may_end.wait(10.0), roll(*args))[1])
     planner.plan(seen(resting, t=0.04), GOAL)
     for k in range(3, 9):
         plan = planner.plan(seen(resting, t=0.02 * k), GOAL)
@@ -164,10 +164,10 @@ def test_in_real_time_a_search_has_as_many_samples_as_finish_in_time(resting, pa
     planner.finish_search()
     planner.reset()
     planner.pace = pace
-    rolled, roll = [], planner.rollouts.roll
-    planner.rollouts.roll = lambda state, targets, every: (
+    rolled, roll = [], planner.rollouts.roll_best
+    planner.rollouts.roll_best = lambda state, targets, *rest: (
         rolled.append(len(targets)),
-        roll(state, targets, every),
+        roll(state, targets, *rest),
     )[1]
     plan = planner.plan(seen(resting, t=0.02), GOAL)
     assert planner.finish_search() == pytest.approx(acts)
@@ -305,11 +305,11 @@ def test_only_near_the_goal_half_of_the_samples_are_perturbed_finely(resting, mo
     planner = make(
         resting, planner="sampling", horizon=2, sampling_plans=400, sampling_share=1.0, sampling_fine=0.01
     )
-    rolled_out, roll = [], planner.rollouts.roll
+    rolled_out, roll = [], planner.rollouts.roll_best
     monkeypatch.setattr(
         planner.rollouts,
-        "roll",
-        lambda state, targets, every: (rolled_out.append(targets), roll(state, targets, every))[1],
+        "roll_best",
+        lambda state, targets, *rest: (rolled_out.append(targets), roll(state, targets, *rest))[1],
     )
     turn = Rotation.from_euler("z", error) * Rotation.from_quat(resting.pose_WO[3:], scalar_first=True)
     planner.plan(seen(resting), np.concatenate([resting.pose_WO[:3], turn.as_quat(scalar_first=True)]))
@@ -330,6 +330,48 @@ def test_commands_change_at_most_by_sampling_change(resting):
             q_des.append(planner.plan(seen(resting, t=0.02 * k), GOAL, pull).q_des)
         change[share] = np.abs(np.diff(q_des, axis=0)).max() / planner.u_max
     assert change[0.5] <= 0.5 + 1e-6 < change[10.0]
+
+
+def test_worse_rollouts_end_early_and_the_others_are_as_if_rolled_at_once(rollouts, resting, monkeypatch):
+    rng = np.random.default_rng(0)
+    B, T, every = 12, 10, 4
+    targets = resting.q + 0.2 * rng.normal(size=(B, T * every, 16))
+    targets[0] += 1.0  # the current plan is the worst
+    state = rollouts.state([seen(resting)], lambda _: resting.q, 0.0)
+    q_all, pose_all = rollouts.roll(state, targets, every)
+    rolled_steps = []
+    advance = rollouts._advance
+    monkeypatch.setattr(
+        rollouts, "_advance", lambda s, t, e: rolled_steps.append(t.shape[:2]) or advance(s, t, e)
+    )
+    seen_costs = []
+
+    def cost(q, pose_WO):
+        seen_costs.append(np.sum((q - resting.q) ** 2, axis=(1, 2)))
+        return seen_costs[-1]
+
+    q, pose_WO, costs, whole = rollouts.roll_best(state, targets, every, cost)
+    left = np.arange(B)
+    for now in seen_costs[:2]:
+        half = left[np.argsort(now[left])[: -(-len(left) // 2)]]
+        left = np.union1d(half, 0)
+    np.testing.assert_array_equal(whole, left)
+    assert rolled_steps == [(12, 8), (7, 8), (5, 24)]
+    np.testing.assert_allclose(q[whole], q_all[whole], atol=1e-4)
+    np.testing.assert_allclose(pose_WO[whole], pose_all[whole], atol=1e-4)
+    np.testing.assert_array_equal(costs, seen_costs[-1])
+    ended = np.setdiff1d(np.arange(B), whole)
+    np.testing.assert_allclose(q[ended, :2], q_all[ended, :2], atol=1e-4)
+    np.testing.assert_array_equal(q[ended, 4:], np.repeat(q[ended, 4:5], 6, axis=1))
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_short_horizons_are_rolled_out_as_well(rollouts, resting, steps):
+    targets = np.tile(resting.q, (4, 2 * steps, 1))
+    state = rollouts.state([seen(resting)], lambda _: resting.q, 0.0)
+    q, pose_WO, costs, whole = rollouts.roll_best(state, targets, 2, lambda q, _: np.arange(len(q)))
+    np.testing.assert_allclose(q[whole], rollouts.roll(state, targets, 2)[0][whole], atol=1e-6)
+    assert pose_WO.shape == (4, steps, 7) and costs[0] == 0.0 and 0 in whole
 
 
 def test_rollouts_of_the_contact_model_take_the_place_of_mujocos(resting):
