@@ -39,12 +39,15 @@ ROWS: dict[str, dict[str, Any]] = {
     "no fine perturbations near the goal": {"sampling_near": 0.0},
     "all fingers perturbed at a time": {"sampling_share": 1.0},
     "the best plan, not the weighed mean (predictive sampling)": {"sampling_temperature": 1e-6},
+    "every rollout to the end of the horizon": {"sampling_halvings": 0},
     "half as many plans": {"sampling_plans": 16},
     "fingertips weigh as in palm_turn": {"contact_weight": 3.0},
     "the place weighs the same everywhere": {"position_length": 1e6},
     "commands as far ahead as 0.48 rad": {"u_max": 0.48},
     "commands as far ahead as 0.3 rad": {"u_max": 0.3},
     "horizon of half a second": {"horizon": 5},
+    "searches 0.04 s late": {"sampling_delay": 0.04},
+    "searches 0.04 s late, every rollout to the end": {"sampling_delay": 0.04, "sampling_halvings": 0},
     "searches 0.1 s late": {"sampling_delay": 0.1},
     "the default planner": {"planner": "gauss_newton"},
     "no learned value": {"sampling_value_weight": 0.0},
@@ -71,6 +74,7 @@ def judged(row: str, runs: Sequence[Trial]) -> dict[str, Any]:
         "drops": drops,
         "drops_per_goal": wilson(drops, goals + drops),
         "detours": sum(o.stalls for o in runs),
+        "wall_s_per_s": sum(o.wall_s for o in runs) / (60.0 * minutes),
     }
 
 

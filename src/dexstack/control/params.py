@@ -209,11 +209,14 @@ class SamplingParams:
 
     sampling_rollouts: str = param(
         "mujoco",
-        "physics of the rollouts: mujoco, or contactsdf (the contact model in a quarter of the time)",
+        "physics of the rollouts: mujoco, or contactsdf (the contact model, in less time)",
         choices=("mujoco", "contactsdf"),
     )
     sampling_plans: int = param(
         32, "samples per search; in real time fewer, if this machine is too slow", 2, 4096
+    )
+    sampling_halvings: int = param(
+        2, "times that the worse half of the rollouts ends, after every fifth of the horizon", 0, 4
     )
     sampling_knots: int = param(4, "knots of a plan's spline over the horizon", 2, 64)
     sampling_spread: float = param(

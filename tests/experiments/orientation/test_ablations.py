@@ -36,12 +36,14 @@ def test_counts_are_pooled(monkeypatch, outcome):
                     seconds=60.0,
                     dropped=dropped,
                     stalls=1,
+                    wall_s=30.0,
                 )
 
     better = list(ablations.ROWS)[1]
     monkeypatch.setattr(ablations, "run_trials", runs)
     code, results = outcome(ablations.main, "--runs", 10, "--only", 1)
     first, second = results["rows"]
+    assert first["wall_s_per_s"] == 0.5
     assert code == 0, "faster, but it drops more"
     assert first["goals"] == 120 and first["goals_per_minute"] == 12.0 and second["drops"] == 1
     low, high = first["goals_per_minute_interval"]
@@ -54,7 +56,7 @@ def test_counts_are_pooled(monkeypatch, outcome):
 
 @pytest.mark.slow
 def test_one_run_goes_through(tmp_path, outcome):
-    asked = ["--runs", "1", "--seconds", "0.5", "--only", "12", "--keep", str(tmp_path / "kept")]
+    asked = ["--runs", "1", "--seconds", "0.5", "--only", "15", "--keep", str(tmp_path / "kept")]
     rows = outcome(ablations.main, *asked)[1]["rows"]
     assert [row["runs"] for row in rows] == [1, 1] and rows[0]["minutes"] == pytest.approx(
         0.5 / 60, abs=0.02 / 60

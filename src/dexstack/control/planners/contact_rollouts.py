@@ -140,7 +140,7 @@ class ContactSdfRollouts:
         return q[:, each - 1 :: each].astype(float), pose_WO[:, each - 1 :: each].astype(float)
 
     def roll_best(
-        self, state: np.ndarray, targets: np.ndarray, every: int, cost: Cost
+        self, state: np.ndarray, targets: np.ndarray, every: int, cost: Cost, halvings: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """See :meth:`.rollouts.Rollouts.roll_best`; all are rolled out to the end."""
         q, pose_WO = self.roll(state, targets, every)

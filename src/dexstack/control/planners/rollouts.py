@@ -33,8 +33,8 @@ CORNERS = 64
 body of 80 mm."""
 PART_CORNERS = 32
 """Largest number of corners of each of several parts."""
-CUTS = 0.2, 0.4
-"""Shares of the horizon after which the worse half of the rollouts ends: 45 % of the steps in all. The
+CUT = 0.2
+"""Share of the horizon between two halvings of the rollouts. Two halvings leave 45 % of the steps, and the
 plan that results costs 0.7 % more in the median; with half as many samples it costs 1.8 % more."""
 PARTING_STEPS = 8
 """Number of steps that separate bodies which penetrate because the pose is noisy. Otherwise a
@@ -250,10 +250,11 @@ class Rollouts:
         return stops[:, :, self.layout.own], stops[:, :, -7:], states[:, -1]
 
     def roll_best(
-        self, state: np.ndarray, targets: np.ndarray, every: int, cost: Cost
+        self, state: np.ndarray, targets: np.ndarray, every: int, cost: Cost, halvings: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Roll out B sequences of targets by successive halving: at each of :data:`CUTS` only the better
-        half goes on, by the cost if robot and object stayed where they are. The first always goes on.
+        """Roll out B sequences of targets by successive halving: after every :data:`CUT` of the horizon,
+        ``halvings`` times, only the better half goes on, by the cost if robot and object stayed where
+        they are. The first always goes on.
 
         Args:
             state: full state.
@@ -268,7 +269,7 @@ class Rollouts:
         B, T = len(targets), targets.shape[1] // every
         q, pose_WO = np.empty((B, T, targets.shape[2])), np.empty((B, T, 7))
         states, left = np.array(np.broadcast_to(state, (B, state.shape[-1]))), np.arange(B)
-        ends = sorted({round(cut * T) for cut in CUTS} - {0} | {T})
+        ends = sorted({round((k + 1) * CUT * T) for k in range(halvings)} - {0} | {T})
         for begin, end in itertools.pairwise([0, *ends]):
             stops = self._advance(states, targets[left, begin * every : end * every], every)
             for whole, part in ((q, stops[0]), (pose_WO, stops[1])):

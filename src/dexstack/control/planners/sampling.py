@@ -352,7 +352,9 @@ class SamplingPlanner(LocalPlanner):
             costs = np.asarray(self.costs(pose_WO[rows], q[rows], plans[rows], *fixed), float)
             return np.nan_to_num(costs[: asked.plans], nan=np.inf, posinf=np.inf)
 
-        q, pose_WO, costs, whole = self.rollouts.roll_best(asked.state, targets, self._substeps, cost)
+        q, pose_WO, costs, whole = self.rollouts.roll_best(
+            asked.state, targets, self._substeps, cost, self._p.sampling_halvings
+        )
         best = int(whole[np.argmin(costs[whole])])
         start = np.concatenate([asked.observation.pose_WO, asked.observation.q])
         prediction = np.concatenate([start[None], np.concatenate([pose_WO[best], q[best]], axis=1)])

@@ -350,7 +350,7 @@ def test_worse_rollouts_end_early_and_the_others_are_as_if_rolled_at_once(rollou
         seen_costs.append(np.sum((q - resting.q) ** 2, axis=(1, 2)))
         return seen_costs[-1]
 
-    q, pose_WO, costs, whole = rollouts.roll_best(state, targets, every, cost)
+    q, pose_WO, costs, whole = rollouts.roll_best(state, targets, every, cost, 2)
     left = np.arange(B)
     for now in seen_costs[:2]:
         half = left[np.argsort(now[left])[: -(-len(left) // 2)]]
@@ -369,7 +369,7 @@ def test_worse_rollouts_end_early_and_the_others_are_as_if_rolled_at_once(rollou
 def test_short_horizons_are_rolled_out_as_well(rollouts, resting, steps):
     targets = np.tile(resting.q, (4, 2 * steps, 1))
     state = rollouts.state([seen(resting)], lambda _: resting.q, 0.0)
-    q, pose_WO, costs, whole = rollouts.roll_best(state, targets, 2, lambda q, _: np.arange(len(q)))
+    q, pose_WO, costs, whole = rollouts.roll_best(state, targets, 2, lambda q, _: np.arange(len(q)), 2)
     np.testing.assert_allclose(q[whole], rollouts.roll(state, targets, 2)[0][whole], atol=1e-6)
     assert pose_WO.shape == (4, steps, 7) and costs[0] == 0.0 and 0 in whole
 
