@@ -18,8 +18,7 @@ def load_mesh(path: str | Path) -> trimesh.Trimesh:
     """Read a closed triangle mesh (OBJ, STL, PLY, ...) in metres.
 
     Returns:
-        One mesh in the file's frame, with duplicate vertices merged, normals outward and positive
-        volume.
+        One closed mesh in the file's frame, with normals outward and positive volume.
 
     Raises:
         ConfigError: the file is missing, unreadable, empty, not finite, not closed, or not
@@ -42,7 +41,9 @@ def load_mesh(path: str | Path) -> trimesh.Trimesh:
             f"the mesh {path} is {longest:.3g} m wide; meshes are in metres and {MIN_SIZE:g} m to "
             f"{MAX_SIZE:g} m wide"
         )
-    mesh.merge_vertices()
+    mesh.remove_unreferenced_vertices()
+    if not mesh.is_watertight:  # a closed one may touch itself along an edge, which merging would open
+        mesh.merge_vertices()
     if not mesh.is_watertight:
         raise ConfigError(
             f"the mesh {path} is not watertight (it has holes or open edges), so it has no inside and no "

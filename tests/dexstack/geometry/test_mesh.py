@@ -63,3 +63,12 @@ def test_a_vertex_that_no_face_uses_is_dropped(tmp_path):
     (tmp_path / "box.obj").write_text(f"{box}\nv 0 0 0.5\n")
     mesh = load_mesh(tmp_path / "box.obj")
     assert len(mesh.vertices) == 8 and mesh.vertices.max() == pytest.approx(0.03)
+
+
+def test_a_closed_mesh_may_touch_itself_along_an_edge(tmp_path):
+    boxes = [trimesh.creation.box((0.02, 0.02, 0.02)) for _ in range(2)]
+    boxes[1].apply_translation([0.02, 0.02, 0.0])
+    trimesh.util.concatenate(boxes).export(tmp_path / "touching.obj")
+    mesh = load_mesh(tmp_path / "touching.obj")
+    assert mesh.volume == pytest.approx(2 * 0.02**3)
+    assert mesh.is_watertight
