@@ -2,7 +2,7 @@
 
 Every row runs on the plant of ``experiments/heavier_smoother.yaml``, unknown to the planner, with pose
 noise of 1 mm and 0.6°, from the same seeds, until the object is dropped or the time is over. A row
-differs from the first in one respect: a part is left out, or chosen as in other work. Goals per minute
+leaves out a part of the first, or chooses it as in other work. Goals per minute
 have Garwood's interval of a Poisson count, drops per goal Wilson's interval. Required: no row has more
 goals per minute than the first, beyond the intervals, without more drops.
 """
