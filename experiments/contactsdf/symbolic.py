@@ -83,11 +83,24 @@ def _each(name: str) -> Callable[..., np.ndarray]:
     return lambda params, x: np.frompyfunc(of, 1, 1)(x)
 
 
+def _each_two(name: str) -> Callable[..., np.ndarray]:
+    """Return CasADi's function of two numbers or expressions, applied pair by pair."""
+
+    def of(x: Any, y: Any) -> Any:
+        import casadi
+
+        return getattr(casadi, name)(x, y)
+
+    return lambda params, x, y: np.frompyfunc(of, 2, 1)(x, y)
+
+
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "add": lambda params, a, b: a + b,
     "sub": lambda params, a, b: a - b,
     "mul": lambda params, a, b: a * b,
     "div": lambda params, a, b: a / b,
+    "min": _each_two("fmin"),
+    "max": _each_two("fmax"),
     "neg": lambda params, a: -a,
     "integer_pow": lambda params, a: a ** params["y"],
     "square": lambda params, a: a * a,

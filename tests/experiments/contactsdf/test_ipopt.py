@@ -119,6 +119,19 @@ def test_plans_with_cheaper_neighbours_are_called_stuck(paper, resting):
     assert stuck(cost, solves, [p, p], mpc.params.u_max, 0) == {"converged": 0, "stuck": 1}
 
 
+def test_smaller_and_larger_of_two_are_translated():
+    casadi = pytest.importorskip("casadi")
+    x = casadi.SX.sym("x")
+
+    def clipped(v):
+        return jnp.minimum(jnp.maximum(v, -1.0), 1.0)
+
+    found = symbolic(clipped, np.array([x, 3.0], object))
+    at = casadi.Function("at", [x], [casadi.vertcat(*found)])
+    for value in (-2.0, -0.5, 2.0):
+        assert np.allclose(at(value).full().ravel(), clipped(jnp.array([value, 3.0])))
+
+
 def test_what_casadi_cannot_have_is_named():
     with pytest.raises(ConfigError, match="uses 'sort'"):
         symbolic(jnp.sort, np.zeros(3))
