@@ -43,3 +43,9 @@ def test_a_run_that_is_over_time_continues(turned, tmp_path, outcome):
     outcome(everyday.main, *argv)
     _, results = outcome(everyday.main, *argv)
     assert results["tried"] == 2 and sorted(turned) == ["bread", "can"]
+
+
+def test_a_search_of_more_parts_has_fewer_samples():
+    samples = [everyday.samples_in_time(parts) for parts in range(1, 40)]
+    assert samples[0] == 32 and samples[15] == 10 and samples[-1] == 8
+    assert samples == sorted(samples, reverse=True)
