@@ -29,8 +29,8 @@ SOLID = 0.9
 """Share of its convex hull from which an object's dents are ignored: most are narrower than a fingertip,
 and sixteen parts take twice as long as one."""
 CORNERS = 256
-"""Largest number of corners of an object of one part: faces between them lie up to 0.6 mm inside a round
-body of 80 mm. With 64 corners it is 2.3 mm, and a lemon rolls otherwise than in its rollouts."""
+"""Largest number of corners of an object of one part: faces between them lie up to 0.7 mm inside a round
+body of 80 mm. With 64 corners it is 2.6 mm, and a lemon rolls otherwise than in its rollouts."""
 PART_CORNERS = 32
 """Largest number of corners of each of several parts."""
 CUT = 0.2

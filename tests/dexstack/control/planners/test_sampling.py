@@ -211,7 +211,7 @@ def test_an_object_with_narrow_dents_is_its_hull(resting, gap, parts):
 
 
 def test_round_parts_have_few_corners(resting):
-    """A ball of 2562 corners keeps 256, between which faces lie at most 0.6 mm inside it."""
+    """A ball of 2562 corners keeps 256, between which faces lie at most 0.8 mm inside it."""
     ball = trimesh.creation.icosphere(subdivisions=4, radius=0.04)
     obj = replace(resting.obj, surface=Surface(np.asarray(ball.vertices), np.asarray(ball.faces)))
     model = Rollouts(resting.hand, obj, (np.ones(16), 0.02, 0.3), DT, 1).model
@@ -220,7 +220,7 @@ def test_round_parts_have_few_corners(resting):
     corners = int(model.mesh_graph[at])
     kept = model.mesh_graph[at + 2 + corners : at + 2 + 2 * corners]  # their numbers in the mesh
     hull = ConvexHull(model.mesh_vert[model.mesh_vertadr[mesh] + kept])
-    assert corners == 256 and -hull.equations[:, 3].max() > 0.04 - 6e-4
+    assert corners == 256 and -hull.equations[:, 3].max() > 0.04 - 8e-4
 
 
 def test_listed_pairs_give_the_contacts_of_a_broad_phase(resting, rollouts):
