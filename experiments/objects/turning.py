@@ -2,9 +2,8 @@
 
 Every body of :mod:`.zoo` is imported like a user's file, `dexstack object place` finds place and
 planner by trials, with separate seeds, and `dexstack eval palm_turn` turns it by +90° and −90° in
-alternation. All parameters are defaults, except that every search of the planner takes 0.1 s, about
-the time of two threads with sixteen convex parts. Rotations about an axis of full rotational
-symmetry do not count. A body with such an axis upright is at its goal from the start: it is in the
+alternation. All parameters are defaults, except the number of samples of a search, see
+:mod:`experiments.objects.searches`. Rotations about an axis of full rotational symmetry do not count. A body with such an axis upright is at its goal from the start: it is in the
 table but not in the sums. Required: 97 % of all trials succeed, 85 % with each body, at most 1 % are
 dropped, and the mean orientation error over bodies is at most 0.08 rad.
 """
@@ -30,12 +29,11 @@ from dexstack.onboarding.place_search import best, move, try_places
 from dexstack.report.statistics import wilson
 from dexstack.trials.keep import claim
 from experiments.harness import Findings, experiment, kept_json
+from experiments.objects.searches import search_settings
 from experiments.objects.zoo import BODIES, add_body
 from experiments.quarter_turns import quarter_turns
 
 SEED, PLACING_SEED, PLACING_TRIALS = 20000, 40000, 6
-PLANNING = {"sampling_delay": 0.1, "sampling_threads": 1}
-"""Searches take 0.1 s of simulated time, with any number of threads."""
 UPRIGHT = np.cos(0.2)
 """Cosine of the largest angle of an upright axis to the vertical: a turn about the vertical moves it by
 less than the tolerance of a goal."""
@@ -142,8 +140,9 @@ def turn_object(name: str, args: argparse.Namespace, folder: Path) -> dict[str, 
     row: dict[str, Any] = {"name": name, "family": family, "refused": None, "told_apart": True}
     try:
         added = add_body(name, args.seed, folder)
+        planning = dict(search_settings(len(added.obj.parts)))
         tried = (
-            [] if args.as_added else try_places(added.yaml, PLACING_TRIALS, PLACING_SEED, overrides=PLANNING)
+            [] if args.as_added else try_places(added.yaml, PLACING_TRIALS, PLACING_SEED, overrides=planning)
         )
     except ConfigError as error:
         return row | {"refused": str(error)}
@@ -164,7 +163,7 @@ def turn_object(name: str, args: argparse.Namespace, folder: Path) -> dict[str, 
         "planner": start.planner,
     }
     what = ["--object", str(added.yaml), *(["--films"] if args.keep else [])]
-    for key, value in PLANNING.items():
+    for key, value in planning.items():
         what += ["--set", f"{key}={value}"]
     return row | quarter_turns(name, what, args.trials, SEED, folder / name / "run")
 

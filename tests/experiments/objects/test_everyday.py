@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.objects import everyday
+from experiments.objects import everyday, searches
 
 GOOD = {"refused": None, "told": None, "trials": 2, "succeeded": 2, "dropped": 0}
 ROWS = {
@@ -46,6 +46,6 @@ def test_a_run_that_is_over_time_continues(turned, tmp_path, outcome):
 
 
 def test_a_search_of_more_parts_has_fewer_samples():
-    samples = [everyday.samples_in_time(parts) for parts in range(1, 40)]
+    samples = [searches.samples_in_time(parts) for parts in range(1, 40)]
     assert samples[0] == 32 and samples[15] == 10 and samples[-1] == 8
     assert samples == sorted(samples, reverse=True)
