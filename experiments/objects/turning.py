@@ -1,11 +1,12 @@
 """Quarter turns of the bodies of the zoo in a hand, each from its best place.
 
-Every body of :mod:`.zoo` is imported like a user's file, `dexstack object place` finds place and
-planner by trials, with separate seeds, and `dexstack eval palm_turn` turns it by +90° and −90° in
-alternation. All parameters are defaults, except the number of samples of a search, see
-:mod:`experiments.objects.searches`. Rotations about an axis of full rotational symmetry do not count. A body with such an axis upright is at its goal from the start: it is in the
-table but not in the sums. Required: 97 % of all trials succeed, 85 % with each body, at most 1 % are
-dropped, and the mean orientation error over bodies is at most 0.08 rad.
+Every body of :mod:`.zoo` is imported like a user's file, `dexstack object place` finds place and planner
+by trials, with separate seeds, and `dexstack eval palm_turn` turns it by +90° and −90° in alternation.
+All parameters are defaults, except the number of samples of a search, see
+:mod:`experiments.objects.searches`. Rotations about an axis of full rotational symmetry do not count. A
+body with such an axis upright is at its goal from the start: it is in the table but not in the sums.
+Required: 97 % of all trials succeed, 85 % with each body, at most 1 % are dropped, and the mean
+orientation error over bodies is at most 0.08 rad.
 """
 
 from __future__ import annotations
