@@ -12,20 +12,23 @@ most likely resting pose, the longer side of its outline across the fingers (alo
   the stretched fingers ("flat"): its middle over the middle of the fingers' first links, which then
   curl behind it. If its center of mass is not in the middle, the longer half points away from the
   thumb: the other half passes the thumb when the object is turned.
-- Its height is the lowest at which it does not touch the hand. Where it then leans against a side, as of
-  a thumb next to it, instead of lying on something, it is moved forward in steps of :data:`STEP`, up to
-  :data:`BACK`.
+- Its height is the lowest at which it does not touch the hand. Where it would not stay when released,
+  but slide or tip off a thumb under its edge, it is moved forward in steps of :data:`STEP`, up to
+  :data:`BACK`. If that does not help, it lies on a hand with the thumb lowered beside the palm
+  ("open"), and if it stays nowhere, where it tilts least.
 """
 
 from __future__ import annotations
 
 import itertools
+from contextlib import suppress
 from dataclasses import replace
 
 import mujoco
 import numpy as np
 
 from dexstack.errors import ConfigError
+from dexstack.geometry.rotations import rotation_matrix
 from dexstack.model.hand import HandModel
 from dexstack.model.objects import ObjectModel, Start, mirrored
 from dexstack.model.scene import OBJECT_BODY, JointLayout, build_scene
@@ -42,8 +45,10 @@ HIGHEST = 0.3
 _RESOLUTION = 1e-4
 NOISE_POSITION, NOISE_YAW = 0.005, 0.1745
 """Disturbance of the start in a trial [m, rad], as in the paper."""
-BEARS = 0.7
-"""Least vertical component of the normal of a contact that bears an object."""
+RELEASED, FALL, TILT = 0.5, 0.003, 0.05
+"""An object stays if it falls [m] and tilts [rad] by less in this time [s] after its release."""
+RIGID = 1e4
+"""Inertia of the joints of such a hand [kg·m²]."""
 YAW = np.pi / 2
 """Turn of the object's x axis, along which its outline is longest, to world y [rad]."""
 
@@ -74,8 +79,19 @@ def place_on_palm(hand: HandModel, obj: ObjectModel) -> Start:
         raise ConfigError(
             f"the hand '{hand.name}' has no pose 'flat' on which a long or large object could lie"
         )
-    spot = np.array([scene.middle_of_first_links(), 0.0, HIGHEST])
-    return scene.start(spot, "flat", scene.yaw_past_thumb())
+    x, yaw = scene.middle_of_first_links(), scene.yaw_past_thumb()
+    poses = [pose for pose in ("flat", "open") if pose in hand.poses]
+    found = []
+    for pose, forward in itertools.product(poses, x + np.arange(0.0, BACK + STEP / 2, STEP)):
+        with suppress(ConfigError):
+            start = scene.start(np.array([forward, 0.0, HIGHEST]), pose, yaw)
+            fall, tilt = scene.released(start)
+            if fall < FALL and tilt < TILT:
+                return start
+            found.append((tilt, start))
+    if not found:
+        return scene.start(np.array([x, 0.0, HIGHEST]), "flat", yaw)
+    return min(found, key=lambda one: one[0])[1]
 
 
 def room_over_fingers(hand: HandModel, obj: ObjectModel, x: float) -> float:
@@ -163,28 +179,28 @@ class PlacingScene:
 
     def start(self, spot: np.ndarray, pose: str, yaw: float = YAW) -> Start:
         """Return the start at the lowest height, downwards from ``spot`` (3,), at which the object,
-        turned by ``yaw`` [rad], does not touch the hand, moved forward from where it would not lie on it.
+        turned by ``yaw`` [rad], does not touch the hand.
 
         Raises:
             ConfigError: the object touches the hand at every height, or at none.
         """
         self._set_pose(pose)
         x, y, top = (float(v) for v in spot)
-        height = self._lowest(x, y, top, yaw)
-        for forward in x + np.arange(0.0, BACK + STEP / 2, STEP):
-            if (borne := self._borne(forward, y, top, yaw)) is not None:
-                x, height = forward, borne
-                break
-        return Start(_pose(x, y, height, yaw), NOISE_POSITION, NOISE_YAW, pose)
+        return Start(_pose(x, y, self._lowest(x, y, top, yaw), yaw), NOISE_POSITION, NOISE_YAW, pose)
 
-    def _borne(self, x: float, y: float, top: float, yaw: float) -> float | None:
-        """Return :meth:`_lowest` if a contact there bears the object, otherwise None."""
-        try:
-            height = self._lowest(x, y, top, yaw)
-        except ConfigError:
-            return None
-        normals = self._normals(x, y, height - _RESOLUTION, yaw)
-        return height if (np.abs(normals[:, 2]) > BEARS).any() else None
+    def released(self, start: Start) -> tuple[float, float]:
+        """Return by how much the object falls [m] and tilts [rad] within :data:`RELEASED` when it is
+        released at its start, on a hand that does not give way."""
+        model, data = self._model, self._data
+        mujoco.mj_resetData(model, data)
+        self._set_pose(start.hand_pose)
+        data.qpos[-7:] = start.pose_WO
+        armature = model.dof_armature.copy()
+        model.dof_armature[:-6] = RIGID
+        mujoco.mj_step(model, data, round(RELEASED / model.opt.timestep))
+        model.dof_armature[:] = armature
+        up = rotation_matrix(data.qpos[-4:])[2, 2]
+        return float(start.pose_WO[2] - data.qpos[-5]), float(np.arccos(np.clip(up, -1.0, 1.0)))
 
     def _lowest(self, x: float, y: float, top: float, yaw: float) -> float:
         """Return the lowest height [m]; see :meth:`start`."""
@@ -225,16 +241,11 @@ class PlacingScene:
         return float(max(tops))
 
     def _touches(self, x: float, y: float, z: float, yaw: float) -> bool:
-        return len(self._normals(x, y, z, yaw)) > 0
-
-    def _normals(self, x: float, y: float, z: float, yaw: float) -> np.ndarray:
-        """Return the unit normals (n, 3) of the contacts of object and hand that overlap."""
         self._data.qpos[-7:] = _pose(x, y, z, yaw)
         mujoco.mj_kinematics(self._model, self._data)
         mujoco.mj_collision(self._model, self._data)
         own, contact = self._of_object, self._data.contact
-        met = (contact.dist < 0.0) & (own[contact.geom[:, 0]] != own[contact.geom[:, 1]])
-        return contact.frame[met, :3]
+        return bool(((contact.dist < 0.0) & (own[contact.geom[:, 0]] != own[contact.geom[:, 1]])).any())
 
 
 def _pose(x: float, y: float, z: float, yaw: float) -> np.ndarray:

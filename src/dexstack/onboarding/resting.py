@@ -23,6 +23,9 @@ is solved from several starts. Its residuals are
 The combination without contacts is taken, with every fingertip within :data:`NEAR` of its place,
 sideways within half a width, that stands out least over the palm's ends, and then of least cost: an
 object over the first links lies on what moves.
+
+**Flat** stretches the fingers, with the thumb as at home. **Open** does, too, with the thumb as low as
+possible: beside the palm, where it does not carry a large object's edge.
 """
 
 from __future__ import annotations
@@ -88,10 +91,23 @@ def rest(hand: HandModel, up: np.ndarray | None = None, forward: np.ndarray | No
         flat = np.clip(np.zeros(len(home)), hand.lower, hand.upper)
         flat[thumb:] = home[thumb:]
         if not Figure(hand).touching(flat):
-            hand = replace(hand, poses={"home": home, "flat": flat})
+            hand = replace(hand, poses={"home": home, "flat": flat, "open": _opened(hand, flat)})
     if always:
         notes.append(f"do not collide, because they overlap in nearly every pose: {_pairs(always)}")
     return replace(mounted, hand=hand, swing_joints=_swings(hand, mounted.claw), notes=tuple(notes))
+
+
+def _opened(hand: HandModel, flat: np.ndarray) -> np.ndarray:
+    """Return the pose "open": of random angles of the thumb, in the middle 90 % of their ranges, those at
+    which its highest corner is lowest and it touches nothing; ``flat`` (N,) if there are none [rad]."""
+    figure, count = Figure(hand), hand.chains[-1]
+    poses = np.tile(flat, (_POSES + 1, 1))
+    margin = 0.05 * (hand.upper - hand.lower)
+    poses[1:, -count:] = np.clip(figure.random(), hand.lower + margin, hand.upper - margin)[:, -count:]
+    for q in sorted(poses, key=figure.thumb_top):
+        if not figure.touching(q):
+            return q
+    return flat
 
 
 def _pairs(pairs: tuple[tuple[str, str], ...]) -> str:
@@ -116,6 +132,17 @@ class Figure:
         """Return the fingertips (F, 3) [m]."""
         p, R = self._at(q)
         return np.array([p[t.body] + R[t.body] @ t.p_BT for t in self.hand.fingertips])
+
+    def thumb_top(self, q: np.ndarray) -> float:
+        """Return the height of the highest corner of the boxes around the thumb's shapes [m]."""
+        p, R = self._at(q)
+        body, heights = self.hand.fingertips[-1].body, [-np.inf]
+        while body > 0:
+            for shape in self.hand.bodies[body].shapes:
+                half = np.abs(R[body] @ shape.R) @ half_extents(shape)
+                heights.append(float((p[body] + R[body] @ shape.p + half)[2]))
+            body = self.hand.bodies[body].parent
+        return max(heights)
 
     def knuckles(self) -> np.ndarray:
         """Return the first joints (F, 3) of the fingers [m]."""

@@ -89,7 +89,13 @@ def test_the_written_hand_touches_nothing_and_has_a_place_for_a_cube(allegro):
     model = build_scene(hand, None).compile()
     for q in hand.poses.values():
         assert (q >= hand.lower).all() and (q <= hand.upper).all() and at(model, q).ncon == 0
-    assert set(hand.poses) == {"home", "flat"}
+    assert set(hand.poses) == {"home", "flat", "open"}
+    thumb_tip = at(model, hand.poses["open"]).body(hand.bodies[hand.fingertips[-1].body].name).xpos[2]
+    assert (
+        thumb_tip
+        < 0.02
+        < at(model, hand.poses["flat"]).body(hand.bodies[hand.fingertips[-1].body].name).xpos[2]
+    )
     start = place_on_palm(hand, load_object("cube"))
     assert start.hand_pose == "home" and np.linalg.norm(start.pose_WO[:2]) < 0.02
     assert sorted(path.name for path in allegro.yaml.parent.iterdir()) == [

@@ -11,7 +11,7 @@ from dexstack.geometry.decomposition import Surface
 from dexstack.geometry.rotations import rotate
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object, mirrored
-from dexstack.model.placing import place_on_palm
+from dexstack.model.placing import PlacingScene, place_on_palm
 from dexstack.onboarding.add_object import DENSITY, Wishes, add_object, inspect
 
 
@@ -87,6 +87,22 @@ def test_a_wide_plate_lies_on_the_hand_and_not_against_the_thumb(tmp_path):
     bottoms = [s.pose_WO[2] - o.size[2] / 2.0 for s, o in ((start, obj), (stick, load_object("stick")))]
     assert start.hand_pose == "flat" and abs(bottoms[0] - bottoms[1]) < 0.002
     assert 0.0 < start.pose_WO[0] - stick.pose_WO[0] <= 0.02
+
+
+@pytest.mark.parametrize("name", ["right", "left", "leap_right"])
+def test_a_large_disc_lies_on_fingers_and_palm_with_the_thumb_out_of_its_way(name):
+    """Over the raised thumb, its edge would lie on the tip, from which it falls."""
+    disc = trimesh.creation.cylinder(0.13, 0.02, sections=64)
+    surface = Surface(np.asarray(disc.vertices), np.asarray(disc.faces))
+    obj = replace(load_object("stick"), surface=surface, size=disc.extents, starts={})
+    hand = load_hand(name)
+    start = place_on_palm(hand, obj)
+    assert start.hand_pose == "open"
+    scene = PlacingScene(hand, obj)
+    raised = scene.start(np.array([start.pose_WO[0], 0.0, 0.3]), "flat")
+    assert raised.pose_WO[2] > start.pose_WO[2] + 0.03
+    (fall, tilt), (far, steep) = scene.released(start), scene.released(raised)
+    assert fall < 0.008 and tilt < 0.08 and far > 0.02 and steep > 0.2
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
