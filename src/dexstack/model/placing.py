@@ -30,6 +30,7 @@ import numpy as np
 from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import rotation_matrix
 from dexstack.model.hand import HandModel
+from dexstack.model.mount import DOWN
 from dexstack.model.objects import ObjectModel, Start, mirrored
 from dexstack.model.scene import OBJECT_BODY, JointLayout, build_scene
 
@@ -48,7 +49,7 @@ NOISE_POSITION, NOISE_YAW = 0.005, 0.1745
 RELEASED, FALL, TILT = 0.5, 0.003, 0.05
 """An object stays if it falls [m] and tilts [rad] by less in this time [s] after its release."""
 RIGID = 1e4
-"""Inertia of the joints of such a hand [kg·m²]."""
+"""Inertia of the joints of a hand that does not give way [kg·m²]."""
 YAW = np.pi / 2
 """Turn of the object's x axis, along which its outline is longest, to world y [rad]."""
 
@@ -125,7 +126,7 @@ class PlacingScene:
 
     def __init__(self, hand: HandModel, obj: ObjectModel) -> None:
         self._hand, self._obj = hand, obj
-        self._model = build_scene(hand, obj).compile()
+        self._model = build_scene(hand, obj, gravity=DOWN).compile()  # however the hand is mounted
         self._data, self._layout = mujoco.MjData(self._model), JointLayout(self._model)
         self._of_object = self._model.geom_bodyid == self._model.body(OBJECT_BODY).id
         self._bodies = [self._model.body(body.name).id for body in hand.bodies]

@@ -98,6 +98,8 @@ def test_a_large_disc_lies_on_fingers_and_palm_with_the_thumb_out_of_its_way(nam
     hand = load_hand(name)
     start = place_on_palm(hand, obj)
     assert start.hand_pose == "open"
+    inclined = replace(hand, gravity=(9.81 * np.sin(0.5), 0.0, -9.81 * np.cos(0.5)))
+    np.testing.assert_array_equal(place_on_palm(inclined, obj).pose_WO, start.pose_WO)
     scene = PlacingScene(hand, obj)
     raised = scene.start(np.array([start.pose_WO[0], 0.0, 0.3]), "flat")
     assert raised.pose_WO[2] > start.pose_WO[2] + 0.03
