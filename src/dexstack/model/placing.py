@@ -11,7 +11,8 @@ most likely resting pose, the longer side of its outline across the fingers (alo
 - An object that is longer than :data:`LONG` times its breadth, or finds no such place, lies across
   the stretched fingers ("flat"): its middle over the middle of the fingers' first links, which then
   curl behind it. If its center of mass is not in the middle, the longer half points away from the
-  thumb: the other half passes the thumb when the object is turned.
+  thumb: the other half passes the thumb when the object is turned. An object that is not long lies
+  along the fingers if the halves of its shorter side differ more, as a mug's with its handle.
 - Its height is the lowest at which it does not touch the hand. Where it would not stay when released,
   but slide or tip off a thumb under its edge, it is moved forward in steps of :data:`STEP`, up to
   :data:`BACK`. If that does not help, it lies on a hand with the thumb lowered beside the palm
@@ -169,14 +170,19 @@ class PlacingScene:
         return float(self.first_links()[:, :, 0].mean())
 
     def yaw_past_thumb(self) -> float:
-        """Return the yaw across the fingers with the longer half of the outline away from the thumb
-        [rad]; :data:`YAW` with halves that differ by less than :data:`STEP`."""
-        x = self._obj.hull_vertices[:, 0]
-        if abs(x.max() + x.min()) < STEP:
+        """Return the yaw at which the longer half of the outline points away from the thumb [rad]: along
+        the axis on which its halves differ most, along x if the object is long. :data:`YAW` with halves
+        that differ by less than :data:`STEP`."""
+        low, high = (f(self._obj.hull_vertices[:, :2], axis=0) for f in (np.min, np.max))
+        more = high + low  # of the halves towards +x, +y
+        if self._obj.size[0] > LONG * self._obj.size[1]:
+            more[1] = 0.0
+        axis = int(np.argmax(np.abs(more)))
+        if abs(more[axis]) < STEP:
             return YAW
-        to_y = 1.0 if x.max() > -x.min() else -1.0  # of the longer half at YAW
-        thumb_y = -1.0 if self._hand.side == "right" else 1.0
-        return -to_y * thumb_y * YAW
+        away = 1.0 if self._hand.side == "right" else -1.0  # the side of world y without the thumb
+        turned = away * np.sign(more[axis])  # where the axis has to point in world y
+        return float(turned * YAW) if axis == 0 else float(0.0 if turned > 0 else np.pi)
 
     def start(self, spot: np.ndarray, pose: str, yaw: float = YAW) -> Start:
         """Return the start at the lowest height, downwards from ``spot`` (3,), at which the object,

@@ -109,14 +109,17 @@ def test_a_large_disc_lies_on_fingers_and_palm_with_the_thumb_out_of_its_way(nam
 
 @pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("longer", [1.0, -1.0])
-def test_the_longer_half_of_a_long_thing_points_away_from_the_thumb(side, longer):
-    corners = [(-0.05, y, z) for y in (-0.03, 0.03) for z in (-0.02, 0.02)]
+@pytest.mark.parametrize(("half_breadth", "axis"), [(0.03, 0), (0.09, 1)])
+def test_the_longer_half_of_the_outline_points_away_from_the_thumb(side, longer, half_breadth, axis):
+    """A long wedge, and one that is broader than long, as a mug with its handle."""
+    corners = [(-0.05, y, z) for y in (-half_breadth, half_breadth) for z in (-0.02, 0.02)]
     corners += [(0.09, y, z) for y in (-0.01, 0.01) for z in (-0.02, 0.02)]
-    wedge = trimesh.convex.convex_hull(np.array(corners) * [longer, 1.0, 1.0])
+    points = (np.array(corners) * [longer, 1.0, 1.0])[:, [axis, 1 - axis, 2]]
+    wedge = trimesh.convex.convex_hull(points)
     surface = Surface(np.asarray(wedge.vertices), np.asarray(wedge.faces))
     obj = replace(load_object("stick"), surface=surface, size=wedge.extents)
     start = place_on_palm(load_hand(side), obj)
-    tip_W = rotate(start.pose_WO[3:], np.array([0.09 * longer, 0.0, 0.0]))
+    tip_W = rotate(start.pose_WO[3:], 0.09 * longer * np.eye(3)[axis])
     assert start.hand_pose == "flat"
     np.testing.assert_allclose(tip_W, [0.0, 0.09 if side == "right" else -0.09, 0.0], atol=1e-6)
 
