@@ -225,6 +225,13 @@ class SamplingParams:
         1e-3,
         2.0,
     )
+    sampling_mass: float = param(
+        1e6,
+        "largest mass of an object for which u_max holds, which grows in proportion for heavier ones; a huge "
+        "value: any [kg]",
+        1e-3,
+        1e6,
+    )
     sampling_near: float = param(
         0.4, "orientation error below which half of the samples are perturbed finely [rad]", 0.0, 3.2
     )

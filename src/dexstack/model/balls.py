@@ -82,6 +82,11 @@ class BallsModel:
         return np.repeat([ball.damping for ball in self.balls], 3)
 
     @property
+    def effort(self) -> np.ndarray:
+        """(N,) unlimited."""
+        return np.full(3 * len(self.balls), np.inf)
+
+    @property
     def torque(self) -> float:
         """Share of the requested force that is applied: all of it."""
         return 1.0

@@ -49,6 +49,10 @@ class Robot(Protocol):
         """(N,) passive viscous damping of the joints [N m s/rad or N s/m]."""
 
     @property
+    def effort(self) -> np.ndarray:
+        """(N,) largest torque or force of the joints [N m or N]."""
+
+    @property
     def torque(self) -> float:
         """Share of the requested joint torques or forces that a plant's motors apply."""
 

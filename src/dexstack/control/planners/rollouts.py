@@ -45,9 +45,9 @@ class Rollouts:
     """MuJoCo with a position servo per joint.
 
     The servo's force is limited to that of a target ``u_max`` ahead of its joint, since no command is
-    farther ahead. For speed, links do not collide with each other, friction cones are pyramids,
-    box-shaped parts collide as boxes, other parts have few corners, and an object that nearly fills its
-    convex hull collides as that hull (:data:`SOLID`).
+    farther ahead, and to the joint's effort limit. For speed, links do not collide with each other,
+    friction cones are pyramids, box-shaped parts collide as boxes, other parts have few corners, and an
+    object that nearly fills its convex hull collides as that hull (:data:`SOLID`).
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Rollouts:
                 body.gravcomp = 1.0  # the servo balances the robot's weight
         _list_pairs(spec)
         self.model = spec.compile()
-        self._kd, self._u_max = kd, u_max
+        self._kd, self._u_max, self._effort = kd, u_max, robot.effort
         self._object = self.model.body(OBJECT_BODY).id
         self.layout = JointLayout(self.model)
         self._threads = threads
@@ -90,7 +90,8 @@ class Rollouts:
     def limit(self, u_max: float) -> None:
         """Limit targets to ``u_max`` [rad, m] ahead of their joint."""
         self._u_max = u_max
-        self.model.actuator_forcerange[:] = u_max * self.model.actuator_gainprm[:, :1] * np.array([-1.0, 1.0])
+        force = np.minimum(u_max * self.model.actuator_gainprm[:, 0], self._effort)
+        self.model.actuator_forcerange[:] = force[:, None] * np.array([-1.0, 1.0])
 
     def set_gravity(self, gravity: Sequence[float]) -> None:
         """Set gravity (3,) in the world [m/s²]; not during a rollout."""

@@ -138,6 +138,7 @@ class SamplingPlanner(LocalPlanner):
         dt = mpc.step / self._substeps
         self._value = value_for(params.sampling_value, obj, self.robot)
         self._theta_set: ModelParams | None = None
+        self._mass, self._farthest = obj.mass, float(np.mean(self.robot.effort)) / usual.kp
         self._grid = np.arange(mpc.horizon * self._substeps + 1) * dt
         self._knots_at = np.linspace(0.0, self._grid[-1], params.sampling_knots)
         degree = min(3, params.sampling_knots - 1)
@@ -192,6 +193,14 @@ class SamplingPlanner(LocalPlanner):
             return np.nan
         self._running[1].result()
         return self._running[0]
+
+    @property
+    def u_max(self) -> float:
+        """Largest commanded joint displacement per step [rad, m], with which the servo's force grows: with
+        an object heavier than ``sampling_mass`` in proportion to its mass m, as does its friction μ m g,
+        but no farther than to the mean displacement at which joints reach their effort limits."""
+        usual = self.params.u_max
+        return max(usual, min(usual * self._mass / self._p.sampling_mass, self._farthest))
 
     def warm_up(self) -> float:
         """Compile the cost; return the seconds it took."""
@@ -326,11 +335,12 @@ class SamplingPlanner(LocalPlanner):
         return search.done() and times[-1] >= acts - (times[-1] - times[0]) / 2
 
     def _question(self, t: float, goal_WO: np.ndarray, pull: Pull) -> _Question:
-        self.rollouts.limit(self.u_max)  # here, between two searches, which share the model
-        self.rollouts.set_gravity(self.gravity)
         if self.theta is not self._theta_set:
             self._theta_set = self.theta
             self.rollouts.set_theta(self.theta, self.params.step, self._usual.planned_friction)
+            self._mass = float(self.theta.mass)
+        self.rollouts.limit(self.u_max)  # here, between two searches, which share the model
+        self.rollouts.set_gravity(self.gravity)
         state = self.rollouts.state(self._observations, self._target, t)
         knots = np.array([self._target(t + s) for s in self._knots_at])
         return _Question(

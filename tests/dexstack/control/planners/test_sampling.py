@@ -261,6 +261,21 @@ def test_a_smaller_u_max_makes_a_weaker_servo(resting):
     np.testing.assert_allclose(planner.rollouts.model.actuator_forcerange, np.tile([-0.05, 0.05], (16, 1)))
 
 
+@pytest.mark.parametrize(("mass", "expected"), [(0.05, 0.2), (0.2, 0.2), (0.3, 0.3), (5.0, None)])
+def test_a_heavy_object_is_pushed_harder_up_to_the_effort_limits(resting, mass, expected):
+    expected = expected or np.mean(resting.hand.effort)  # at 1 N m/rad
+    values = {"planner": "sampling", "horizon": 2, "u_max": 0.2, "sampling_mass": 0.2, **SAMPLING}
+    heavy = resting._replace(obj=replace(resting.obj, mass=mass))
+    planner = make(heavy, **values)
+    planner.plan(seen(heavy, t=0.0), GOAL)
+    assert planner.u_max == pytest.approx(expected)
+    force = planner.rollouts.model.actuator_forcerange
+    np.testing.assert_allclose(force[:, 1], np.minimum(expected, resting.hand.effort), rtol=1e-6)
+    np.testing.assert_array_equal(force[:, 0], -force[:, 1])
+    any_mass = make(heavy, **values | {"sampling_mass": 1e6})
+    assert any_mass.u_max == 0.2
+
+
 def test_rollouts_follow_a_palm_that_turns(resting):
     planner = make(resting, planner="sampling", horizon=2, **SAMPLING)
     planner.gravity = inclined(90.0)
