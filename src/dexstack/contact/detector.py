@@ -40,7 +40,7 @@ class ContactDetector:
         self.params = params
         self.planes = plane_sets(obj.parts, params.num_planes)
         self._tree = robot.kinematics()
-        query = robot_query_points(robot, params.spacing)
+        query = robot_query_points(robot, params.spacing, params.outer_links)
         links = [np.flatnonzero(query.body == b) for b in range(1, len(robot.bodies))]
         most = max(len(i) for i in links)
         # One row of queries per link makes "the nearest two of each link" a dense reduction; rows are

@@ -14,6 +14,9 @@ class DetectorParams:
     capacity: int = param(12, "number of contact slots, 4 of them reserved for the palm or floor", 6, 36)
     margin: float = param(0.02, "bodies farther apart than this are not in contact [m]", 0.0, 0.1)
     spacing: float = param(0.008, "distance between query points on flat links [m]", 0.001, 0.05)
+    outer_links: int = param(
+        0, "links of each finger, counted from its tip, that can be in contact; 0: all", 0, 36
+    )
     num_planes: int = param(
         96, "support planes of a convex object; each part of another has at most 32", 16, 1024
     )

@@ -64,12 +64,17 @@ def shape_points(shape: Shape, spacing: float) -> tuple[np.ndarray, np.ndarray]:
     return points @ np.asarray(shape.R).T + np.asarray(shape.p), np.full(len(points), radius)
 
 
-def robot_query_points(robot: Robot, spacing: float) -> QueryPoints:
-    """Return query points on every collision shape of the moving bodies, ``spacing`` [m] apart."""
+def robot_query_points(robot: Robot, spacing: float, outer_links: int = 0) -> QueryPoints:
+    """Return query points on every collision shape of the moving bodies, ``spacing`` [m] apart.
+
+    Args:
+        outer_links: leave out bodies that carry a chain of this many or more others; 0: leave out none.
+    """
+    carried = _carried(robot)
     centres, radii, bodies = [], [], []
     for index, body in enumerate(robot.bodies):
-        if index == 0:
-            continue  # the base, see dexstack.contact.support
+        if index == 0 or 0 < outer_links <= carried[index]:
+            continue  # the base, see dexstack.contact.support, or an inner link
         for shape in body.shapes:
             points, radius = shape_points(shape, spacing)
             centres.append(points)
@@ -78,3 +83,12 @@ def robot_query_points(robot: Robot, spacing: float) -> QueryPoints:
     return QueryPoints(
         np.concatenate(centres), np.concatenate(radii), np.concatenate(bodies).astype(np.int32)
     )
+
+
+def _carried(robot: Robot) -> np.ndarray:
+    """Return for each body (B,) the number of bodies in the longest chain that it carries."""
+    carried = np.zeros(len(robot.bodies), int)
+    for index in range(len(robot.bodies) - 1, 0, -1):  # parents come before their children
+        parent = robot.bodies[index].parent
+        carried[parent] = max(carried[parent], carried[index] + 1)
+    return carried

@@ -74,3 +74,16 @@ def test_every_link_of_the_hand_has_query_points(side):
             [np.abs(signed_distance(s, query.p_BQ[on]) + query.radius[on]) for s in body.shapes], axis=0
         )
         np.testing.assert_allclose(nearest, 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("hand", "links", "bodies"),
+    [
+        ("right", 2, {3, 4, 7, 8, 11, 12, 15, 16}),  # as in the published code
+        ("right", 1, {4, 8, 12, 16}),
+        ("right", 4, set(range(1, 17))),
+        ("leap_right", 2, {3, 4, 7, 8, 11, 12, 15, 16}),
+    ],
+)
+def test_only_the_outer_links_have_query_points_on_request(hand, links, bodies):
+    assert set(robot_query_points(load_hand(hand), SPACING, links).body) == bodies

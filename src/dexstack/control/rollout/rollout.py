@@ -196,7 +196,7 @@ def _feet(robot: Robot, obj: ObjectModel) -> np.ndarray:
 def _limbs(robot: Robot, obj: ObjectModel, detector: DetectorParams, usual: float) -> Limbs:
     hinges = _hinges(robot) if isinstance(robot, HandModel) else _slides(robot)
     bodies = len(hinges["joint"]) + 1
-    query = robot_query_points(robot, detector.spacing)
+    query = robot_query_points(robot, detector.spacing, detector.outer_links)
     of = query.body if isinstance(robot, HandModel) else 3 * query.body
     order = np.argsort(of, kind="stable")
     begin = np.searchsorted(of[order], np.arange(bodies + 1))
