@@ -93,6 +93,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help="folder of wheels, objects and trials; the same command continues an interrupted run there",
     )
     parser.add_argument("--trials", type=positive_int, default=20, metavar="N", help="with each thing")
+    parser.add_argument("--jobs", type=positive_int, default=1, metavar="N", help="trials at a time")
     parser.add_argument("--seed", type=natural, default=SEED, metavar="S", help="trial k starts with S + k")
     parser.add_argument(
         "--minutes",
@@ -178,7 +179,7 @@ def _turned(yaml: Path, parts: int, args: argparse.Namespace) -> dict[str, Any]:
     spec = Spec("palm_turn", str(yaml), overrides=search_settings(parts))
     seconds = make_task(spec, read_settings(spec)).seconds()
     run = Run(seconds, yaws=(np.pi / 2, -np.pi / 2), keep=str(kept.absolute()), until="settled")
-    outcomes = list(run_trials([Cell("", spec)], run, args.trials, args.seed))
+    outcomes = list(run_trials([Cell("", spec)], run, args.trials, args.seed, jobs=args.jobs))
     succeeded = sum(o.succeeded for o in outcomes)
     note(f"{yaml.stem}: {succeeded} of {args.trials} turned in {time.monotonic() - begin:.0f} s")
     return {

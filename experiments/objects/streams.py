@@ -53,7 +53,7 @@ def stream(name: str, args: argparse.Namespace) -> dict[str, Any]:
     settings = ("cap", CAP), *search_settings(len(load_object(file).parts))
     spec = Spec("reorient", str(file), overrides=settings)
     run = Run(CAP * ReorientParams().patience, keep=str(kept.absolute()))
-    outcomes = list(run_trials([Cell("", spec)], run, args.runs, args.seed))
+    outcomes = list(run_trials([Cell("", spec)], run, args.runs, args.seed, jobs=args.jobs))
     goals = [len(o.reached_at) for o in outcomes]
     seconds = sum(o.seconds for o in outcomes)
     note(f"{name}: {goals} goals in {seconds:.0f} s")
@@ -86,6 +86,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     add("--data", type=Path, required=True, metavar="FOLDER", help="that of experiments.objects.everyday")
     add("--things", type=positive_int, default=10, metavar="N", help="number of things")
     add("--runs", type=positive_int, default=5, metavar="N", help="with each thing")
+    add("--jobs", type=positive_int, default=1, metavar="N", help="runs at a time")
     add("--seed", type=natural, default=26000, metavar="S", help="run k starts with S + k")
     add("--keep", type=Path, required=True, metavar="FOLDER", help="runs; the same command resumes")
 
