@@ -2,8 +2,7 @@
 
 Two conditions are necessary, whatever the planner does:
 
-- Weight: two fingertips must overcome the friction on what bears the object, see
-  :mod:`dexstack.model.strength`. In the pose "home" that is the palm, in others the fingers.
+- Weight: two fingertips must overcome the friction on the palm, see :mod:`dexstack.model.strength`.
 - Reach: a turn about the vertical takes a moment, which fingers exert by horizontal forces on the
   object's sides. At least two fingertips must be able to touch a side of the object at its start.
 
@@ -11,8 +10,6 @@ An object that meets both may still fall or roll away: only trials tell.
 """
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 
@@ -39,13 +36,11 @@ def obstacle(hand: HandModel, obj: ObjectModel) -> str:
     Raises:
         ConfigError: the object has no start for this hand.
     """
-    start = obj.start(hand.family, hand.side)
-    bearing = hand.friction_palm if start.hand_pose == "home" else hand.friction_fingers
     try:
-        check_weight(replace(hand, friction_palm=bearing), obj)
+        check_weight(hand, obj)
     except ConfigError as error:
         return str(error)
-    reaching = fingers_at_sides(hand, obj, start)
+    reaching = fingers_at_sides(hand, obj, obj.start(hand.family, hand.side))
     if reaching.sum() >= FEWEST:
         return ""
     size = " x ".join(f"{1e3 * x:.0f}" for x in obj.size)

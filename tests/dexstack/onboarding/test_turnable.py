@@ -62,15 +62,6 @@ def test_a_heavy_object_is_named():
     assert "is too heavy" in obstacle(HAND, replace(obj, mass=1.01 * limit))
 
 
-def test_on_fingers_an_object_rubs_more_than_on_the_palm():
-    wide = body(trimesh.creation.box((0.15, 0.10, 0.03)))
-    assert wide.start("allegro").hand_pose == "flat"
-    limit = heaviest(replace(HAND, friction_palm=HAND.friction_fingers), wide)
-    assert limit == pytest.approx(0.5 * heaviest(HAND, wide))
-    assert obstacle(HAND, replace(wide, mass=0.99 * limit)) == ""
-    assert "is too heavy" in obstacle(HAND, replace(wide, mass=1.01 * limit))
-
-
 def test_an_object_without_a_start_in_this_hand_is_rejected():
     with pytest.raises(ConfigError, match="no start"):
         obstacle(HAND, replace(load_object("cube"), starts={}))
