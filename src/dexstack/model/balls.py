@@ -40,6 +40,8 @@ class BallPart:
 
     name: str
     shapes: tuple[Shape, ...]
+    parent: int = 0
+    """Balls move against the floor."""
 
 
 @dataclass(frozen=True)

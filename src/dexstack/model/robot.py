@@ -22,6 +22,10 @@ class Part(Protocol):
         """Name of its body in a scene, if it has one there."""
 
     @property
+    def parent(self) -> int:
+        """Index of the body that carries it."""
+
+    @property
     def shapes(self) -> Sequence[Shape]:
         """Collision shapes, body frame."""
 
